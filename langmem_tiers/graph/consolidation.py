@@ -437,9 +437,8 @@ def _checked(checkpointer: Checkpointer, names: Sequence[str]) -> list[str]:
     stops = list(checks.checked_list(names, "interrupt_before", "nodes"))
     for one in stops:
         if not isinstance(one, str) or one not in known:
-            raise errors.InvalidInputError(
-                f"there is no node {short(one)}: use one of {', '.join(known)}"
-            )
+            use = ", ".join(known)
+            raise errors.InvalidInputError(f"there is no node {short(one)}: use one of {use}")
     return stops
 
 

@@ -158,15 +158,12 @@ class NodeConfig:
         checks.checked_choice(self.on_error, (self.goes_on, "raise"), "on_error")
         given = self.scope
         if given is not None and not isinstance(given, MemoryContext | Mapping):
-            raise InvalidTypeError(
-                "context is a MemoryContext, or a mapping with some of its fields, not "
-                f"{type(given).__name__}"
-            )
+            wanted = "a MemoryContext, or a mapping with some of its fields"
+            raise InvalidTypeError(f"context is {wanted}, not {type(given).__name__}")
         if isinstance(given, Mapping):
             if unknown := given.keys() - set(_SCOPE):
-                raise InvalidInputError(
-                    f"a context has no {short(min(unknown, key=str), 40)}: use {', '.join(_SCOPE)}"
-                )
+                first = short(min(unknown, key=str), 40)
+                raise InvalidInputError(f"a context has no {first}: use {', '.join(_SCOPE)}")
             plain = {name: one for name, one in given.items() if "{" not in str(one)}
             MemoryContext(**{"tenant": "anyone", **plain})
         for text in _labels(given).values():
@@ -278,11 +275,9 @@ def filled(
 
     def value(found: re.Match[str]) -> str:
         if (label := known.get(found[1])) is None:
-            named = ", ".join(sorted(name for name in known if not name.startswith("__")))
-            raise InvalidInputError(
-                f"{text!r} needs config['configurable'][{found[1]!r}], and the run has "
-                f"{named or 'nothing'} there"
-            )
+            named = ", ".join(sorted(one for one in known if not one.startswith("__"))) or "nothing"
+            needed = f"config['configurable'][{found[1]!r}]"
+            raise InvalidInputError(f"{text!r} needs {needed}, and the run has {named}")
         return written(str(label).translate(escaped))
 
     return _PLACEHOLDER.sub(value, text)

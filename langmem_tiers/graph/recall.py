@@ -318,10 +318,8 @@ class TieredMemoryRetriever(BaseRetriever):
     ) -> Flow[list[Document]]:
         """The documents of one call, a run of its own; where it fails none, and that is told."""
         if unknown := given.keys() - set(_OPTIONS):
-            raise InvalidTypeError(
-                f"a retriever has no option {short(min(unknown))}: use k for the limit, or one of "
-                f"{', '.join(_OPTIONS)}"
-            )
+            use = f"use k for the limit, or one of {', '.join(_OPTIONS)}"
+            raise InvalidTypeError(f"a retriever has no option {short(min(unknown))}: {use}")
         options: Any = {**{name: getattr(self, name) for name in _OPTIONS}, **given}
         options |= {"tags": options.pop("memory_tags"), "limit": self.k if k is None else k}
         recalled, told = get_context(self.memory, query, **options), dict[str, str]()

@@ -16,7 +16,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable
 
-from langmem_tiers.core import checks, errors, handles, prompts, zones
+from langmem_tiers.core import checks, handles, prompts, zones
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import messages, node, recall, speakers
@@ -523,11 +523,7 @@ def _ended(
 ) -> Flow[Update]:
     """End the session of a run, if it is over."""
     over = node.of_state(step.state, ended, default=None)
-    if over is not None and not isinstance(over, bool):
-        raise errors.InvalidTypeError(
-            f"whether the session ended is True or False, not {errors.short(over)}"
-        )
-    if not over:
+    if over is None or not checks.checked_flag(over, "whether the session ended"):
         return {"session": None}
     told = {
         name: node.of_state(step.state, one, None) for name, one in of.items() if one is not None

@@ -222,7 +222,7 @@ def _decided(
     keys = [one.key for one in held]
     seen = {one["key"]: one for one in shown}
     waiting = {one["key"]: one for one in _payload(held)["memories"]}
-    decided: list[Decided] = []
+    decided: list[Any] = []
     for key, (decision, reason, named) in said.items():
         stands = waiting.get(key)
         which = stands or seen.get(key)
@@ -232,20 +232,10 @@ def _decided(
         if stands is not None and stands["version"] != version:
             raise InvalidInputError(f"{key!r}: {_ANEW}")
         if keys.count(key) > 1:
-            raise InvalidInputError(
-                f"several quarantined memories have the key {key!r}: review them in runs whose "
-                "contexts name their projects"
-            )
-        decided.append(
-            {
-                "key": key,
-                "decision": decision,
-                "reason": reason,
-                "version": version,
-                "id": which["id"],
-                "since": which["quarantined_at"],
-            }
-        )
+            also = "review them in runs whose contexts name their projects"
+            raise InvalidInputError(f"several quarantined memories have the key {key!r}: {also}")
+        of: Any = {"id": which["id"], "since": which["quarantined_at"], "version": version}
+        decided.append({"key": key, "decision": decision, "reason": reason, **of})
     return decided
 
 
@@ -258,9 +248,7 @@ def _said(key: str, said: object) -> tuple[str, str, str | None]:
     if not isinstance(decision, str) or decision not in _DONE:
         raise InvalidInputError(f"{short(decision, 40)} is no decision about {key!r}: {_FORM}")
     if reason is not None and (not isinstance(reason, str) or not reason.strip()):
-        raise InvalidInputError(
-            f"the reason about {key!r} is a text, or is left out, not {short(reason, 40)}"
-        )
+        raise InvalidInputError(f"the reason about {key!r} is a text, not {short(reason, 40)}")
     if version is not None and not isinstance(version, str):
         raise InvalidInputError(f"the version of {key!r} is that of the question, or is left out")
     if version is not None:

@@ -71,9 +71,8 @@ class Thread(NamedTuple):
         best = max(history, key=rank)
         for name, value in best.values.items():
             if not isinstance(value, _KINDS[name]):
-                raise errors.CheckpointError(
-                    f"a checkpoint holds {short(value)} where {name} of a cycle is: {NOT_OURS}"
-                )
+                held = f"a checkpoint holds {short(value)} where {name} of a cycle is"
+                raise errors.CheckpointError(f"{held}: {NOT_OURS}")
         return cls(tenant, best, is_newest=best is history[0])
 
     @property
@@ -144,9 +143,8 @@ class CycleSerializer(JsonPlusSerializer):
         try:
             value = reader.loads_typed((form, blob))
         except ValueError as error:
-            raise errors.CheckpointError(
-                f"a checkpoint is damaged ({error}): {NOT_OURS}"
-            ) from error
+            damaged = f"a checkpoint is damaged ({error})"
+            raise errors.CheckpointError(f"{damaged}: {NOT_OURS}") from error
         if refused:
             raise errors.CheckpointError(f"a checkpoint names {refused[0]}: {NOT_OURS}")
         return value
@@ -439,9 +437,7 @@ class Lease:
         """
         terms = self.tenant, self.fence, self.store.flows.now, self.seconds
         if not (yield from asked(self.store.run, lease.renew(*terms))):
-            raise errors.LeaseLostError(
-                f"the lease of {self.tenant!r} was taken over: its new holder goes on"
-            )
+            raise errors.LeaseLostError(f"the lease of {self.tenant!r} has another holder by now")
 
     def keep(self) -> None:
         """Renew until its end; the cycle itself hears of a loss, at its next step."""

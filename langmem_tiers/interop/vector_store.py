@@ -120,14 +120,11 @@ async def _created(engine: PGEngine, **source: Any) -> Any:
 def _source(store: TieredStore, tier: Tier | str) -> dict[str, Any]:
     """What is to be opened, as a `PGVectorStore` calls it."""
     if not isinstance(store, TieredStore):
-        raise errors.InvalidTypeError(
-            f"a tier is one of a TieredStore's, not {type(store).__name__}'s"
-        )
+        raise errors.InvalidTypeError(f"a tier is a TieredStore's, not {type(store).__name__}'s")
     index = store.options.index
     if index is None or index.vector is None:
-        raise errors.ConfigurationError(
-            "a vector store needs vectors: open the store with index={'dims': …, 'embed': …}"
-        )
+        use = "open the store with index={'dims': …, 'embed': …}"
+        raise errors.ConfigurationError(f"a vector store needs vectors: {use}")
     return {
         "schema_name": store.options.schema(to_tier(tier)),
         "table_name": _VIEW,
@@ -142,9 +139,8 @@ def _check(store: TieredStore, schema: str) -> Flow[None]:
     view = f"{schema}.{_VIEW}"
     (((exists,),),) = yield Query((Call("has_documents", {"view": view}),), commit=True)
     if not exists:
-        raise errors.NotSetUpError(
-            f"this database has no view {view}: call store.setup() once with this version"
-        )
+        use = "call store.setup() once with this version"
+        raise errors.NotSetUpError(f"this database has no view {view}: {use}")
 
 
 async def _without_session(
