@@ -102,7 +102,8 @@ def create_recall_node(
             and `memory_errors`; `raise` leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
-        coordinator: Makes the coordinator, such as `partial(MemoryCoordinator, settings=…)`.
+        coordinator: Makes the coordinator of a context, which the next runs use as well, such as
+            `partial(MemoryCoordinator, settings=…)`.
         name: The node's name, in traces too.
         options: Those of `MemoryCoordinator.get_context`: `max_tokens`, `tiers`, …; `limit` is 5
             and `deduplicate` True if not given. What stands among the messages is not recalled.

@@ -220,6 +220,7 @@ def reminders_text(
 
     Example:
         ```python
+        from langmem_tiers.graph.remind import reminders_text
 
         prompt = reminders_text(memory.remind("Anna asked about the budget"))
         ```
