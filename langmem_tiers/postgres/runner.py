@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from time import monotonic
@@ -16,7 +16,7 @@ from langmem_tiers.core.roles import Role
 from langmem_tiers.core.threads import Daemons, adone, done
 from langmem_tiers.postgres.driver import AWAITED, BLOCKING, driven
 from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.postgres.session import Database
+from langmem_tiers.postgres.session import Database, Session
 from langmem_tiers.postgres.target import Target
 
 T = TypeVar("T")
@@ -38,21 +38,19 @@ class Runner:
     event loop, it serves that loop, and every other thread or loop by handing work to it.
     """
 
+    _database: Database | None
     _failed: tuple[float, DatabaseUnavailableError] | None
     """The time and the error of the last failure to connect."""
 
     def __init__(self, target: Target, prepare: Callable[[], Flow[None]]) -> None:
         """Describe what to run on; a database on a server of our own is prepared by a flow."""
         self._target, self._prepare = target, prepare
-        self._database: Database | None = None
-        self._adatabase: Database | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._begin_anew()
 
     @property
     def is_open(self) -> bool:
         """Whether there is a connection to anything."""
-        return self._database is not None or self._adatabase is not None
+        return self._database is not None
 
     @property
     def target(self) -> Target:
@@ -61,16 +59,14 @@ class Runner:
         Raises:
             ConfigurationError: if it is not open.
         """
-        database = self._database or self._adatabase
-        if database is None:
+        if self._database is None:
             raise ConfigurationError(_CLOSED)
-        return database.target
+        return self._database.target
 
     @property
     def acting(self) -> Role:
         """Whose rights it has; the owner's until it is open."""
-        database = self._database or self._adatabase
-        return "owner" if database is None else database.wall.acting
+        return "owner" if self._database is None else self._database.wall.acting
 
     def open(self) -> None:
         """Connect, from blocking code. Does nothing if already open."""
@@ -88,10 +84,8 @@ class Runner:
         async with self._aopening:
             if not self.is_open:
                 with self._attempt(came):
-                    self._adatabase = await adone(
-                        Database.opened(self._target, AWAITED, self._prepare)
-                    )
-                self._loop = asyncio.get_running_loop()
+                    opening = Database.opened(self._target, AWAITED, self._prepare)
+                    self._database = await adone(opening)
 
     @contextmanager
     def _attempt(self, came: float) -> Iterator[None]:
@@ -106,23 +100,28 @@ class Runner:
             raise
 
     def _begin_anew(self) -> None:
-        self._database = self._adatabase = self._loop = None
+        self._database = self._failed = None
         self._opening, self._aopening = threading.Lock(), asyncio.Lock()
-        self._failed = None
         self._pid = os.getpid()
 
     def _forget_what_is_gone(self) -> None:
         """After a fork, and on a loop that was closed, a store opens anew."""
         if self._pid != os.getpid():
-            _inherited.append((self._database, self._adatabase))
+            _inherited.append(self._database)
             self._begin_anew()
-        elif self._loop is not None and self._loop.is_closed():
+        elif self._loop_is_closed:
             self._begin_anew()
+
+    @property
+    def _loop_is_closed(self) -> bool:
+        loop = None if self._database is None else self._database.loop
+        return loop is not None and loop.is_closed()
 
     @property
     def on_own_loop(self) -> bool:
         """Whether a blocking call would block the store's own loop here."""
-        return self._loop is not None and self._loop is _running_loop()
+        loop = None if self._database is None else self._database.loop
+        return loop is not None and loop is _running_loop()
 
     def refuse_own_loop(self) -> None:
         """Raise InvalidStateError where a blocking call would block the store's own loop."""
@@ -135,20 +134,21 @@ class Runner:
     def close(self) -> None:
         """Close every connection and let go of an embedded server."""
         self.refuse_own_loop()
-        if self._loop is not None and self._loop.is_closed():
+        if self._loop_is_closed:
             self._target.stop()
         self._forget_what_is_gone()
-        if self._adatabase is not None and self._loop is not None:
-            _check_runs(self._loop)
-            asyncio.run_coroutine_threadsafe(self.aclose(), self._loop).result()
-        if self._database is not None:
-            database, self._database = self._database, None
+        database = self._database
+        if database is not None and database.loop is not None:
+            _check_runs(database.loop)
+            asyncio.run_coroutine_threadsafe(self.aclose(), database.loop).result()
+        elif database is not None:
+            self._database = None
             done(database.close())
 
     async def aclose(self) -> None:
         """Close every connection and let go of an embedded server."""
-        if self._adatabase is not None and self.on_own_loop:
-            database, self._adatabase, self._loop = self._adatabase, None, None
+        if self._database is not None and self.on_own_loop:
+            database, self._database = self._database, None
             await adone(database.close())
         elif self.is_open:
             await asyncio.to_thread(self.close)
@@ -162,43 +162,34 @@ class Runner:
         """
         self._forget_what_is_gone()
         if self._database is None:
-            self.refuse_own_loop()
-            if self._adatabase is not None and self._loop is not None:
-                return self._hand_over(flow, lambda ask: asyncio.to_thread(ask.call)).result()
             self.open()
-        if self._database is None:
+        database = self._database
+        if database is None:
             raise asyncio.InvalidStateError(_IN_USE)
-        return done(driven(flow, self._database.session()))
+        if database.loop is None:
+            return done(driven(flow, database.session()))
+        self.refuse_own_loop()
+        session = database.session(lambda ask: asyncio.to_thread(ask.call))
+        return _handed_over(flow, session, database.loop).result()
 
     async def arun(self, flow: Flow[T]) -> T:
-        """Run a flow, awaiting; what it asks for is awaited on the caller's loop."""
+        """Run a flow, awaiting; what it asks for is awaited on the caller's loop.
+
+        On a blocking database it runs in a thread.
+        """
         self._forget_what_is_gone()
-        if self._database is None and self._adatabase is None:
-            await self.aopen()
-        if self._adatabase is None or self._loop is None:
-            return await self._in_thread(flow)
-        if asyncio.get_running_loop() is self._loop:
-            return await adone(driven(flow, self._adatabase.session()))
-        loop = asyncio.get_running_loop()
-        return await asyncio.wrap_future(
-            self._hand_over(flow, lambda ask: asyncio.wrap_future(_asked(ask, loop)))
-        )
-
-    def _hand_over(self, flow: Flow[T], ask: Callable[[Ask], Awaitable[Any]]) -> Future[T]:
-        """Run a flow on the loop that the store was opened on."""
-        database, loop = self._adatabase, self._loop
-        if database is None or loop is None:
-            raise asyncio.InvalidStateError(_IN_USE)
-        _check_runs(loop)
-        return asyncio.run_coroutine_threadsafe(adone(driven(flow, database.session(ask))), loop)
-
-    async def _in_thread(self, flow: Flow[T]) -> T:
-        """Run a flow on a blocking database, in a thread."""
         if self._database is None:
+            await self.aopen()
+        database, here = self._database, asyncio.get_running_loop()
+        if database is None:
             raise asyncio.InvalidStateError(_IN_USE)
-        loop = asyncio.get_running_loop()
-        session = self._database.session(lambda ask: _asked(ask, loop).result())
-        return await asyncio.to_thread(done, driven(flow, session))
+        if database.loop is None:
+            session = database.session(lambda ask: _asked(ask, here).result())
+            return await asyncio.to_thread(done, driven(flow, session))
+        if database.loop is here:
+            return await adone(driven(flow, database.session()))
+        session = database.session(lambda ask: asyncio.wrap_future(_asked(ask, here)))
+        return await asyncio.wrap_future(_handed_over(flow, session, database.loop))
 
     def aside(self, flow: Flow[T], on: Daemons = _ASIDE) -> Future[T]:
         """Begin a flow that nobody waits for, on the store's own loop or on a thread of its own.
@@ -208,11 +199,11 @@ class Runner:
         Raises:
             ConfigurationError: if the store is closed.
         """
-        if self._loop is not None and not self._loop.is_closed():
-            return asyncio.run_coroutine_threadsafe(self.arun(flow), self._loop)
         database = self._database
-        if database is None:
+        if database is None or self._loop_is_closed:
             raise ConfigurationError(_CLOSED)
+        if database.loop is not None:
+            return asyncio.run_coroutine_threadsafe(self.arun(flow), database.loop)
         return on.submit(lambda: done(driven(flow, database.session())))
 
     def briefly(self, flow: Flow[T]) -> Future[T]:
@@ -237,6 +228,12 @@ def _check_runs(loop: asyncio.AbstractEventLoop) -> None:
             "with an `a` before their names on that loop, or open a store with `with` for blocking "
             "code"
         )
+
+
+def _handed_over(flow: Flow[T], session: Session, loop: asyncio.AbstractEventLoop) -> Future[T]:
+    """Run a flow on the loop that its database was opened on."""
+    _check_runs(loop)
+    return asyncio.run_coroutine_threadsafe(adone(driven(flow, session)), loop)
 
 
 def _asked(ask: Ask, loop: asyncio.AbstractEventLoop) -> Future[Any]:

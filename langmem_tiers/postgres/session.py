@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -341,6 +342,7 @@ class Database:
         """Describe the database; `opened` connects."""
         self.target = target
         self.side = side
+        self.loop = asyncio.get_running_loop() if side is AWAITED else None
         self.wall = walls.Wall()
         self.statements: Mapping[str, Statement] = target.statements
         """Every statement, as it reads for whoever connects."""

@@ -133,7 +133,7 @@ async def test_a_call_waits_for_a_connection_until_its_deadline(
     pool = {"min_size": 1, "max_size": 1}
     async with open_store(url=url, index=text_index(), bounds=QUICK, pool_config=pool) as driver:
         runner = tiered(driver).runner
-        database = runner._database or runner._adatabase
+        database = runner._database
         assert database is not None
         taken = database.pool.getconn()
         conn = await taken if asyncio.iscoroutine(taken) else taken
@@ -388,7 +388,7 @@ async def test_a_connection_that_has_rested_is_checked_within_a_time_of_its_own(
     pool = {"min_size": 1, "max_size": 1, "check": check}
     async with open_store(url=url, index=text_index(), pool_config=pool) as driver:
         runner = tiered(driver).runner
-        database = runner._database or runner._adatabase
+        database = runner._database
         assert database is not None
         assert await driver.get(NS, "k") is None
         (resting,) = database.pool._pool

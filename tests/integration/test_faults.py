@@ -139,7 +139,7 @@ async def test_who_waits_for_a_connection_of_a_server_that_goes_away_is_told_so_
             calls = [asyncio.ensure_future(store.aget(NAMESPACE, "a")) for _ in range(2)]
             await asyncio.to_thread(wait_until, lambda: blocked(server.url))
             calls.append(asyncio.ensure_future(store.aput(NAMESPACE, "b", {"text": "waits"})))
-            database = made.runner._database or made.runner._adatabase
+            database = made.runner._database
             assert database is not None
             await asyncio.to_thread(
                 wait_until, lambda: database.pool.get_stats().get("requests_waiting")

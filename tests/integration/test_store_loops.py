@@ -102,7 +102,7 @@ async def test_the_errors_of_a_call_cross_threads_and_loops(url: str) -> None:
 async def test_a_caller_cancelled_as_it_gives_its_connection_back_does_so(url: str) -> None:
     config = {"min_size": 1, "max_size": 1, "timeout": 2}
     async with TieredStore(url, index=text_index(), pool_config=config) as store:
-        database = store.runner._adatabase
+        database = store.runner._database
         assert database is not None
         async with await psycopg.AsyncConnection.connect(url) as other:
             await other.execute("LOCK TABLE memory.memories")
@@ -173,7 +173,7 @@ async def test_callers_cancelled_once_or_twice_leave_the_store_whole_and_give_co
                         call.cancel()
                 await asyncio.sleep(0)
             await asyncio.gather(*calls, return_exceptions=True)
-        database = store.runner._adatabase
+        database = store.runner._database
         assert database is not None
         await asyncio.gather(*(store.aput(NS, f"{n}", {"text": f"{n}"}) for n in range(30)))
         stats = database.pool.get_stats()
