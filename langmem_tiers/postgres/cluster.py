@@ -169,11 +169,7 @@ class Cluster:
             time.sleep(0.05)
 
     def _refuse_foreign(self) -> None:
-        try:
-            options = (self.data / "postmaster.opts").read_text(errors="replace")
-        except FileNotFoundError:  # a server of ours has written them
-            options = ""
-        if _OURS not in options:
+        if _OURS not in self._text("postmaster.opts"):  # a server of ours has written it
             raise EmbeddedServerError(
                 f"Another program runs a Postgres server on {self.data}: stop that server, or "
                 "pass its URL instead of the directory."
@@ -216,19 +212,12 @@ class Cluster:
     def _pg_ctl(self, verb: str, seconds: int, *options: str) -> None:
         self._run("pg_ctl", verb, "-D", self._self(), "-w", "-t", str(seconds), *options)
 
-    def _pid_file(self) -> list[str]:
-        try:
-            text = (self.data / "postmaster.pid").read_text(errors="replace")
-        except FileNotFoundError:
-            return []
-        return [line.strip() for line in text.splitlines()]
-
     def _postmaster(self) -> int | None:
-        first = next(iter(self._pid_file()), "")
+        first = self._text("postmaster.pid").partition("\n")[0].strip()
         return int(first) if first.isdigit() else None
 
     def _stopping(self) -> bool:
-        return "stopping" in self._pid_file()
+        return "stopping" in map(str.strip, self._text("postmaster.pid").splitlines())
 
     def _self(self) -> str:
         """Name the directory the program runs in, without needing to search its parents."""
@@ -245,11 +234,14 @@ class Cluster:
         return f"{what} in {self.data}. What it said:\n{details}"
 
     def _log(self) -> str:
+        return "\n".join(self._text("server.log").splitlines()[-20:])
+
+    def _text(self, name: str) -> str:
+        """What a file of the data says; nothing if it is not there."""
         try:
-            text = (self.data / "server.log").read_text(errors="replace")
+            return (self.data / name).read_text(errors="replace")
         except FileNotFoundError:
             return ""
-        return "\n".join(text.splitlines()[-20:])
 
 
 def version_of(data: Path) -> int:
@@ -381,11 +373,15 @@ def programs_of(version: int) -> Path:
 
 
 def run(command: list[str], account: int | None, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program in a folder, as an account if one is given, and return its output."""
+    """Run a program in a folder, as an account if one is given, and return its output.
+
+    Its environment is without the client settings that servers heed too (PGPORT…).
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     return subprocess.run(  # noqa: S603 - constant arguments, no shell
         command,
         cwd=cwd,
-        env=_environment(),
+        env={**kept, "LC_ALL": LOCALE},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -395,12 +391,6 @@ def run(command: list[str], account: int | None, cwd: Path) -> subprocess.Comple
         group=None if account is None else pwd.getpwuid(account).pw_gid,
         extra_groups=None if account is None else [],
     )
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment without the client settings that servers heed too (PGPORT…)."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    return {**kept, "LC_ALL": LOCALE}
 
 
 def system_account() -> int:

@@ -20,7 +20,7 @@ from heapq import nlargest
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from langmem_tiers.core.checks import checked_mapping, checked_path
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
@@ -155,7 +155,7 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
 
         """
         try:
-            return _alike(self._table(), asked, texts)
+            return _alike(cast("_Table", self._model()), asked, texts)
         except (TypeError, ValueError) as error:  # hot: nothing is looked at beforehand
             raise InvalidTypeError(
                 f"asked is a list of words, and texts are lists of words, not {short(asked)} and "
@@ -180,18 +180,17 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
             False
 
         """
-        table = self._table()
+        table = cast("_Table", self._model())
         try:
-            return all(_interchangeable(table, one, other) for one, other in pairs)
+            for one, other in pairs:
+                (vector, length), (beside, long) = _word(table, one), _word(table, other)
+                if max(length, long) > _ORDINARY or float(vector @ beside) < _NEAR:
+                    return False
         except (TypeError, ValueError) as error:
             raise InvalidTypeError(
                 f"pairs is a list of two words each, such as ('my', 'your'), not {short(pairs)}"
             ) from error
-
-    def _table(self) -> "_Table":
-        model = self._model()
-        assert isinstance(model, _Table)  # noqa: S101 - as _load makes it
-        return model
+        return True
 
     def _quick(self, texts: list[str]) -> bool:
         return len(texts) < _INLINE_TEXTS and sum(map(len, texts)) < _INLINE_CHARACTERS
@@ -239,11 +238,6 @@ def _word(table: _Table, word: str) -> "tuple[NDArray[np.float32], float]":
     total = table.total(word)
     length = float(np.linalg.norm(total))
     return total / (length or 1.0), length
-
-
-def _interchangeable(table: _Table, one: str, other: str) -> bool:
-    (vector, length), (beside, long) = _word(table, one), _word(table, other)
-    return max(length, long) <= _ORDINARY and float(vector @ beside) >= _NEAR
 
 
 def _alike(table: _Table, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:

@@ -124,12 +124,6 @@ def _missing(error: psycopg.Error, effect: Effect | None) -> str | None:
     return None
 
 
-def _timed_out(error: psycopg.Error, effect: Effect | None) -> str:
-    if isinstance(error, Overdue | Unanswered):
-        return f"{_first_line(error)}: {_WAITED}"
-    return f"Postgres broke the statement off ({_first_line(error)}): {_more_time(effect)}"
-
-
 _RIGHTS = (
     "setup needs CREATE on the database, and a superuser to run `CREATE EXTENSION vector` once if "
     "it is not there; an application or a worker needs to be a member of its role"
@@ -140,19 +134,22 @@ _UNHURRIED = (
 )
 
 
-def _more_time(effect: Effect | None) -> str:
-    """What helps where Postgres broke a statement off: a recall has a time-out of its own."""
-    if isinstance(effect, Query) and any(call.name == "limit_time" for call in effect.calls):
-        return (
-            "raise query_timeout_ms in CoordinatorSettings, or narrow what is asked by tiers, "
-            "project_id or memory_types"
-        )
-    if isinstance(effect, Build):
-        return _UNHURRIED
-    return (
+def _timed_out(error: psycopg.Error, effect: Effect | None) -> str:
+    """Say what helps: a recall has a time-out of its own."""
+    if isinstance(error, Overdue | Unanswered):
+        return f"{_first_line(error)}: {_WAITED}"
+    helps = (
         "look for what holds the locks that it waits for, ask for less at once, or raise "
         "statement_timeout_ms: open the store with bounds=Bounds(statement_timeout_ms=…)"
     )
+    if isinstance(effect, Query) and any(call.name == "limit_time" for call in effect.calls):
+        helps = (
+            "raise query_timeout_ms in CoordinatorSettings, or narrow what is asked by tiers, "
+            "project_id or memory_types"
+        )
+    elif isinstance(effect, Build):
+        helps = _UNHURRIED
+    return f"Postgres broke the statement off ({_first_line(error)}): {helps}"
 
 
 @contextmanager
@@ -186,11 +183,6 @@ def is_transient(
     if conn.closed:
         return not began_before
     return isinstance(error, _TRANSIENT)
-
-
-def changed() -> errors.ConflictError:
-    """The error where a transaction that is done again sees something else than before."""
-    return errors.ConflictError("what this call had read was changed meanwhile: repeat it")
 
 
 def is_outcome_unknown(

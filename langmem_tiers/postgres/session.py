@@ -14,7 +14,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from langmem_tiers.core.checks import checked_kind
-from langmem_tiers.core.errors import DatabaseError, EmbeddedServerError
+from langmem_tiers.core.errors import ConflictError, DatabaseError, EmbeddedServerError
 from langmem_tiers.core.threads import Work, adone
 from langmem_tiers.postgres import errors, walls
 from langmem_tiers.postgres.connection import (
@@ -225,7 +225,7 @@ class Session:
             if (yield from self._execute(conn, query, sent)) != rows:
                 self._past = []
                 yield from self._start_over(conn)
-                raise errors.changed()
+                raise ConflictError("what this call had read was changed meanwhile: repeat it")
 
     def _start_over(self, conn: Any) -> Work[None]:
         """Undo what may be tried again; replace a dead pool."""

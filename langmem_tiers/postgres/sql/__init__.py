@@ -82,6 +82,11 @@ _JOINED = (
 )
 
 
+_EACH_TIER: Sequence[tuple[str, Sequence[str]]] = (
+    ("", TIERS),
+    *((f"_{tier}", (tier,)) for tier in TIERS),
+)
+"""The tiers that a statement with legs is loaded for, each time under a suffix of its own."""
 _PLACES = """unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
          WITH ORDINALITY AS w (tenant, namespace, key, ord)"""
 
@@ -95,7 +100,7 @@ class Statement(NamedTuple):
     text: bytes
     names: tuple[str, ...]
     writes: bool
-    """Whether it changes what must be neither lost nor done twice."""
+    """Whether it changes rows, and does not say itself that its commit may be lost."""
     walled: bool
     """Whether it reads or writes what is a tenant's."""
     rows: frozenset[str]
@@ -145,8 +150,8 @@ def _loaded(
     return {
         name: _numbered(_chosen(text, walled=walled), {**common, **variant})
         for base, body in (*names.items(), *_twins(names))
-        for tier, tiers in _tiers(base in legs)
-        for name, text, variant in _variants(base, _joined(base, body, legs, tiers), tier)
+        for suffix, tiers in (_EACH_TIER if base in legs else _EACH_TIER[:1])
+        for name, text, variant in _variants(base, _joined(base, body, legs, tiers), suffix)
     }
 
 
@@ -240,13 +245,6 @@ def _twins(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield f"{name}_ann", text.replace("{legs recall_near}", "{legs recall_near_ann}")
 
 
-def _tiers(has_legs: bool) -> Iterator[tuple[str, Sequence[str]]]:  # noqa: FBT001 - its one fact
-    """The tiers that a statement is loaded for, each time under a suffix of its own."""
-    yield "", TIERS
-    if has_legs:
-        yield from ((f"_{tier}", (tier,)) for tier in TIERS)
-
-
 def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
     """Each name under which a statement is loaded, its text, and what fills its scope."""
     if "{table}" in text:
@@ -266,14 +264,14 @@ def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Map
 
 def _joined(base: str, text: str, legs: Mapping[str, str], tiers: Sequence[str]) -> str:
     """A statement with its legs, once a tier."""
-    return _LEGS.sub(lambda match: _union(legs[match[1] or base], tiers), text)
 
+    def union(match: re.Match[str]) -> str:
+        several = [legs[match[1] or base].replace("{tier}", tier) for tier in tiers]
+        if len(several) == 1:
+            return f"SELECT * FROM ({several[0]}) AS leg"  # noqa: S608 - the text of our own files
+        return "\nUNION ALL\n".join(several)
 
-def _union(leg: str, tiers: Sequence[str]) -> str:
-    several = [leg.replace("{tier}", tier) for tier in tiers]
-    if len(several) == 1:
-        return f"SELECT * FROM ({several[0]}) AS leg"  # noqa: S608 - the text of our own files
-    return "\nUNION ALL\n".join(several)
+    return _LEGS.sub(union, text)
 
 
 def _chosen(text: str, *, walled: bool) -> str:
@@ -300,15 +298,10 @@ def _numbered(template: str, values: Mapping[str, str]) -> Statement:
     return Statement(
         numbered,
         tuple(names),
-        writes=_writes(text),
+        writes=bool(_CHANGE.search(text)) and _MAY_BE_LOST not in text,
         walled=bool(_BEHIND_THE_WALL.search(template)),
         rows=frozenset(_PARAMETER.findall(along[1])) if along else frozenset(),
     )
-
-
-def _writes(text: str) -> bool:
-    """Whether a statement changes rows; not if it says itself that its commit may be lost."""
-    return bool(_CHANGE.search(text)) and _MAY_BE_LOST not in text
 
 
 @cache
