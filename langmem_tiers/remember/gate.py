@@ -375,16 +375,17 @@ def trust_in(
 
 def findings_in(one: NewMemory) -> tuple[Finding, ...]:
     """What instructs the reader, the surest first: in what it says, or in what stands beside it."""
-    parts = [*(one.parts or (Part(one.content), *pasted_in(one)))]
+    pasted = pasted_in(one)
+    if one.source in OUR_OWN and not (one.parts or pasted):
+        return ()  # all of it is somebody's own word
+    parts = one.parts or (Part(one.content), *pasted)
     beside = [*one.beside, *(tag.replace("-", " ") for tag in one.tags)]
-    if beside:
-        parts.append(Part("\n".join(each for each in beside if len(each.split()) >= _SENTENCE)))
+    told = [each for each in beside if len(each.split()) >= _SENTENCE]
     found: list[Finding] = []
-    for part in parts:
-        source = part.source or one.source
-        if part.text and source not in OUR_OWN:
-            found += instructions_in(part.text, source)
-    return tuple(sorted(found, key=lambda finding: -finding.sure)) if found else ()
+    for part in (*parts, Part("\n".join(told))):
+        if part.text:
+            found += instructions_in(part.text, part.source or one.source)
+    return tuple(sorted(found, key=lambda finding: -finding.sure))
 
 
 def _says_nothing(one: NewMemory, policy: GatePolicy) -> str | None:

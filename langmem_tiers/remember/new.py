@@ -217,10 +217,11 @@ def checked_content(content: object) -> str:
 
 def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
     """The fields that were given, in the form they are stored in."""
-    fields = {**_mapping(one.further, "further"), **_NOTHING_GIVEN}
+    further = _mapping(one.further, "further") if _is_given(one.further) else {}
+    fields = {**further, **_NOTHING_GIVEN}
     for name, check in _CHECKS.items():
         given = getattr(where if name in _OF_CONTEXT else one, name)
-        if given is not None and (type(given) not in _EMPTY or given):
+        if _is_given(given):
             fields[name] = check(given, name)
     if one.turn is not None and one.speaker is None:
         raise InvalidInputError("a turn is something that somebody said: name the speaker too")
@@ -243,23 +244,13 @@ def read_once(one: NewMemory, bounds: Bounds) -> NewMemory:
         InvalidInputError: for what is of another kind, empty, or too long.
     """
     bounds.check_content(one.content)
-    checked_content(one.content)
-    if one.memory_type is not None:
-        checks.checked_kind(one.memory_type, str, "memory_type")
-    share(one.trust, "trust")
-    origins = checks.checked_strings(
-        bounds.listed(one.derived_from, "a list of origins"), "derived_from"
-    )
-    return replace(
-        one,
-        key=None if one.key is None else check_key(one.key),
-        source=label(one.source, "source") or Source.UNKNOWN,
-        speaker=label(one.speaker, "speaker"),
-        tags=tuple(normalised_tags(bounds.listed(one.tags, "a list of tags"))),
-        derived_from=tuple(map(check_key, dict.fromkeys(origins))),
-        entities=bounds.listed(one.entities, "a list of entities"),
-        recalled=recalled_texts(bounds.listed(one.recalled, "a list of what was recalled")),
-    )
+    read: dict[str, Any] = {}
+    for name, check in _READ_ONCE.items():
+        given = getattr(one, name)
+        if _is_given(given):
+            several = bounds.listed(given, f"a list of {name}") if name in _LISTS else given
+            read[name] = check(several, name)
+    return replace(one, **read)
 
 
 def extent_of(memories: Iterable[NewMemory]) -> int:
@@ -284,6 +275,11 @@ def drawn_from(origin: NewMemory, one: NewMemory) -> NewMemory:
 
 def _turn(given: object, what: str) -> int:
     return checks.checked_whole(given, what, 0, MAX_TURN - 1)
+
+
+def _is_given(given: object) -> bool:
+    """Whether a field says anything: what is None, empty or False was not given."""
+    return given is not None and (type(given) not in _EMPTY or bool(given))
 
 
 def _text(given: object, what: str) -> str:
@@ -320,9 +316,23 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "pinned": _pinned,
 }
 """What each field of a value is checked by."""
+_LISTS: Final = ("tags", "derived_from", "entities", "recalled")
+_READ_ONCE: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    "content": lambda given, _: checked_content(given),
+    "memory_type": lambda given, name: checks.checked_kind(given, str, name),
+    "key": lambda given, _: check_key(given),
+    **dict.fromkeys(("source", "speaker"), label),
+    "trust": share,
+    "tags": lambda given, _: tuple(normalised_tags(given)),
+    "derived_from": lambda given, name: tuple(
+        map(check_key, dict.fromkeys(checks.checked_strings(given, name)))
+    ),
+    "entities": lambda given, _: given,
+    "recalled": lambda given, _: recalled_texts(given),
+}
+"""What each field that the gate reads is checked by, and made of it."""
 _NOTHING_GIVEN: Final = dict.fromkeys(_CHECKS)
 _EMPTY: Final = (tuple, dict, bool)
-"""What says nothing as long as it is empty, or False: a field that was not given."""
 
 
 def recalled_texts(given: Iterable[object]) -> tuple[Known, ...]:

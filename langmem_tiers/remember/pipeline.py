@@ -182,15 +182,16 @@ class Pipeline:
         """
         gate, policy = self.gate, self.gate.policy
         lately = self._lately.known(self._caller, self._store.now)
-        leaving = {**{str(one.key): one.content for one in memories if one.key}, **leaving}
+        rewritten = {one.key: one.content for one in memories if one.key} | {**leaving}
         recalled, compared = list[tuple[Known, ...]](), list[str]()
         for one in memories:
-            recalled.append(_may_repeat(one, lately, leaving) if policy.refuse_echoes else ())
-            compared += [known.content for known in recalled[-1]]
+            repeatable = _may_repeat(one, lately, rewritten) if policy.refuse_echoes else ()
+            recalled.append(repeatable)
+            compared += [known.content for known in repeatable]
         long = new.extent_of(memories)
+        contents = [one.content for one in memories]
         echoes = yield from apart(
-            lambda: [*map(echo_of, [one.content for one in memories], recalled)],
-            long + extent(compared),
+            lambda: [*map(echo_of, contents, recalled)], long + extent(compared)
         )
         candidates = []
         for one, echo in zip(memories, echoes, strict=True):
@@ -320,8 +321,9 @@ class Pipeline:
         """
         by, now = self._caller, self._store.now
         origins = sorted({key for one in memories for key in one.derived_from})
-        alive_at = self._store.moment().alive_at
-        places = (yield from self._find(origins, context, alive_at)) if origins else {}
+        places: Mapping[str, tuple[Place, str]] = {}
+        if origins:
+            places = yield from self._find(origins, context, self._store.moment().alive_at)
         placed = []
         for one, put in zip(memories, writes, strict=True):
             memory_type, told = one.memory_type or "episodic", put.told

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -92,33 +92,33 @@ class StoreFlows:
         if len(todo) == 1 and isinstance(todo[0], GetOp):
             return [(yield from self._get(todo[0], tier))]
         yield from flow.lasts(len(todo))
-        if not any(isinstance(op, PutOp) for op in todo):
-            asked = [self._asked(op) for op in todo]
-            answers = yield from self.read(asked, tier)
-            yield from self.note(asked, answers)
-            return [self._result(answer) for answer in answers]
-        writes = yield from flow.apart(
-            lambda: {i: ops.to_write(op, self.options) for i, op in _puts(todo)},
-            flow.extent([op.value for _, op in _puts(todo)]),
-        )
-        reads = {i: self._asked(op) for i, op in enumerate(todo) if i not in writes}
-        last = write.last_writes(writes.values())
-        yield from self.refresh_state()
-        vectors = yield from write.embed(last, self.options)
-        writing = Writing(last, vectors, self.moment())
-        if not reads and tier is None:
+        puts = {i: op for i, op in enumerate(todo) if isinstance(op, PutOp)}
+        reads = {i: self._asked(op) for i, op in enumerate(todo) if i not in puts}
+        writing = (yield from self._writing(puts.values())) if puts else None
+        if writing is not None and not reads and tier is None:
             yield self.together(writing)
             return [None] * len(todo)
-        lock = write.lock_writes(last, self.options)
-        answers = yield from self.read(list(reads.values()), tier, lock)
-        yield from write.carry_out(
-            writing, options=self.options, tier=tier, lock=() if reads else (lock,)
-        )
-        yield from self.note(list(reads.values()), answers)
+        asked = list(reads.values())
+        lock = None if writing is None else write.lock_writes(writing.writes, self.options)
+        answers = yield from self.read(asked, tier, lock)
+        if writing is not None and lock is not None:
+            own = () if reads else (lock,)
+            yield from write.carry_out(writing, options=self.options, tier=tier, lock=own)
+        yield from self.note(asked, answers)
         results: list[Result] = [None] * len(todo)
         for i, answer in zip(reads, answers, strict=True):
             results[i] = self._result(answer)
         return results
+
+    def _writing(self, puts: Collection[PutOp]) -> Flow[Writing]:
+        """What a batch writes: checked, one write a key, with the vectors of its texts."""
+        long = flow.extent([op.value for op in puts])
+        writes = yield from flow.apart(
+            lambda: [ops.to_write(op, self.options) for op in puts], long
+        )
+        last = write.last_writes(writes)
+        yield from self.refresh_state()
+        return Writing(last, (yield from write.embed(last, self.options)), self.moment())
 
     def _asked(self, op: Op) -> Read:
         """A read, checked at the door: an application's is about one tenant."""
@@ -375,10 +375,6 @@ class StoreFlows:
         removed = yield from self.sweep()
         yield from self.optimize()
         return removed
-
-
-def _puts(todo: Sequence[Op]) -> Iterable[tuple[int, PutOp]]:
-    return ((i, op) for i, op in enumerate(todo) if isinstance(op, PutOp))
 
 
 def _limit(seconds: float) -> Call:
