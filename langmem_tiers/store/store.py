@@ -97,6 +97,8 @@ class TieredStore(BaseStore):
     """
 
     supports_ttl = True
+    _sweeper: ThreadSweeper | None = None
+    _sweeping: asyncio.Task[None] | None = None
 
     def __init__(
         self,
@@ -157,8 +159,6 @@ class TieredStore(BaseStore):
         """The store's operations, as flows that `run` and `arun` take."""
         target = Target(conn_string, self.options, _embeddings(index), pool_config, own)
         self.runner = self.flows.runner = Runner(target, self.flows.set_up)
-        self._sweeper: ThreadSweeper | None = None
-        self._sweeping: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         """Its tiers, and how it is searched; never how it connects."""
