@@ -161,7 +161,7 @@ class ConsolidationReport:
                 "no cycle has ended in this state: invoke the graph, or wait until one is due"
             )
         tenant, counts = said["tenant"], said["counts"]
-        alone = dict.fromkeys(_alone(tenant, counts))
+        proposed, alone = _named(tenant, counts)
         return cls(
             tenant=tenant,
             cycle=said["cycle"],
@@ -169,7 +169,7 @@ class ConsolidationReport:
             finished_at=datetime.fromisoformat(said["finished_at"]),
             lines=tuple(_lines(counts)),
             moves=tuple(move for one in counts.values() for move in one["moves"]),
-            proposed=tuple(_proposed(tenant, counts)),
+            proposed=tuple(proposed),
             near_misses=tuple(one for one in alone if isinstance(one, NearMiss)),
             credit=tuple(one for one in alone if isinstance(one, Credit)),
             skipped=said["skipped"],
@@ -221,31 +221,23 @@ def _first(lines: Sequence[str], most: int, where: str) -> Iterator[str]:
         yield f"and {len(lines) - most:,} more: see {where}"
 
 
-def _proposed(tenant: str, counts: Counts) -> list[Proposed]:
-    """Each pair once, whichever of the two it was found by first; the nearest first."""
+def _named(tenant: str, counts: Counts) -> tuple[list[Proposed], list[NearMiss | Credit]]:
+    """What was found of two memories, each pair once, the nearest first; and of one by itself."""
     pairs: dict[frozenset[object], Proposed] = {}
-    for step, one in counts.items():
-        for found in one.get("findings", ()):
-            if found["target_key"] is None or found["target_namespace"] is None:
-                continue
-            place = decode(tenant, found["namespace"]), found["key"]
-            other = decode(tenant, found["target_namespace"]), found["target_key"]
-            proposed = Proposed(step, *place, *other, found["reason"], found.get("near"))
+    alone: dict[NearMiss | Credit, None] = {}
+    every = ((step, found) for step, one in counts.items() for found in one.get("findings", ()))
+    for step, found in every:
+        place, reason = (decode(tenant, found["namespace"]), found["key"]), found["reason"]
+        if found["target_key"] is not None:
+            other = decode(tenant, found["target_namespace"] or ""), found["target_key"]
+            proposed = Proposed(step, *place, *other, reason, found.get("near"))
             pairs.setdefault(frozenset((place, other)), proposed)
-    return sorted(pairs.values(), key=lambda one: 1.0 if one.near is None else -one.near)
-
-
-def _alone(tenant: str, counts: Counts) -> Iterator[Credit | NearMiss]:
-    """What was found of a memory by itself."""
-    for one in counts.values():
-        for found in one.get("findings", ()):
-            place = decode(tenant, found["namespace"]), found["key"]
-            if found["target_key"] is not None:
-                continue
-            if "credit" not in found:
-                yield NearMiss(*place, found["reason"])
-            elif (verdict := found["credit"]) in CREDITS:
-                yield Credit(verdict, *place, found["content"], found["reason"])
+        elif "credit" not in found:
+            alone[NearMiss(*place, reason)] = None
+        elif (verdict := found["credit"]) in CREDITS:
+            alone[Credit(verdict, *place, found["content"], reason)] = None
+    nearest = sorted(pairs.values(), key=lambda one: 1.0 if one.near is None else -one.near)
+    return nearest, list(alone)
 
 
 def _lines(counts: Counts) -> Iterator[Line]:

@@ -245,12 +245,11 @@ def decide(candidate: Candidate, policy: PromotionPolicy, now: datetime) -> Prom
             Criterion("sessions", candidate.sessions, ">=", policy.min_sessions),
             old,
         )
-    success = Criterion("success", _rate(successes, failures), ">", policy.min_success_rate)
+    rate, least = _rate(successes, failures), policy.min_success_rate
+    success = Criterion("success", rate, ">", least)
     if policy.rule == "beta":
-        name = f"chance of success above {policy.min_success_rate:.2f}"
-        chance = _chance_of_less(successes, failures, policy)
-        surely = None if chance is None else 1 - chance
-        success = Criterion(name, surely, ">=", policy.confidence)
+        surely = None if rate is None else 1 - chance_at_most(successes, failures, least)
+        success = Criterion(f"chance of success above {least:.2f}", surely, ">=", policy.confidence)
     return _decided(
         "promote",
         Criterion("accesses", candidate.access_count, ">", policy.min_access_count),
@@ -267,12 +266,13 @@ def should_demote(successes: int, failures: int, policy: PromotionPolicy) -> Pro
     `policy.demote_within`. All of them may be given where that many cannot be told apart: then a
     memory that turns is found out the later, the longer it served.
     """
-    limit = min(policy.demote_below, policy.min_success_rate)
-    failure = Criterion("success", _rate(successes, failures), "<=", limit)
+    rate, least = _rate(successes, failures), policy.min_success_rate
+    failure = Criterion("success", rate, "<=", min(policy.demote_below, least))
     if policy.rule == "beta":
-        name = f"chance of success at most {policy.min_success_rate:.2f}"
-        chance = _chance_of_less(successes, failures, policy)
-        failure = Criterion(name, chance, ">=", policy.demote_confidence)
+        surely = None if rate is None else chance_at_most(successes, failures, least)
+        failure = Criterion(
+            f"chance of success at most {least:.2f}", surely, ">=", policy.demote_confidence
+        )
     known = Criterion("outcomes", successes + failures, ">=", policy.demote_after)
     return _decided("demote", known, failure)
 
@@ -290,13 +290,6 @@ def _decided(verdict: Verdict, *reasons: Criterion) -> PromotionDecision:
 
 def _rate(successes: int, failures: int) -> float | None:
     return successes / (successes + failures) if successes + failures else None
-
-
-def _chance_of_less(successes: int, failures: int, policy: PromotionPolicy) -> float | None:
-    """How likely the true rate is no higher than it has to be; None if it was never tried."""
-    if not successes + failures:
-        return None
-    return chance_at_most(successes, failures, policy.min_success_rate)
 
 
 def promotion_policy(settings: PromotionSettings | None) -> PromotionPolicy:
