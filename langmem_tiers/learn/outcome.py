@@ -299,18 +299,6 @@ class Showing(NamedTuple):
     holdout: float | None = None
     """None is `HOLDOUT` of what was learned and tried, and more of what seems to harm."""
 
-    def hides(self, one: Recollection, doubted: float = 0.0) -> bool:
-        """Tell whether the run goes without a memory that so large a share of runs goes without."""
-        share = self.holdout
-        if share is None:
-            share = max(HOLDOUT, doubted) if _is_tried(one) else 0.0
-        return held_out(self.run.id, "\0".join((*one.namespace, one.key)), share)
-
-
-def _is_tried(one: Recollection) -> bool:
-    """Whether it is held out by itself, and anything is known to come of it."""
-    return one.memory_type in LEARNED and one.success_count + one.failure_count > 0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeReport:
@@ -353,30 +341,36 @@ def noted(
 def _held_out(
     found: Sequence[Recollection], whose: Mapping[str, str | None], showing: Showing
 ) -> Flow[list[bool]]:
-    """Whether the run goes without each; what it went without, or was shown, stays so."""
-    tried = [one for one in found if _is_tried(one)] if showing.holdout is None else []
-    if not tried:
-        return [showing.hides(one) for one in found]
-    params = {
-        **whose,
-        "run": showing.run.id,
-        "namespaces": [encode(one.namespace).namespace for one in tried],
-        "keys": [one.key for one in tried],
-    }
-    rows = yield from rows_of("holdout_evidence", **params)
-    known = {(row[0], row[1]): (HoldoutCounts(*row[2:6]), row[6]) for row in rows}
-    usual, _ = known.pop((None, None))
-    rate = (usual.shown_successes + 1) / (usual.shown_tries + 2)
+    """Whether the run goes without each; what it went without, or was shown, stays so.
 
-    def hides(one: Recollection) -> bool:
-        counts, before = known.get((encode(one.namespace).namespace, one.key), (None, None))
-        if before is not None:
-            return bool(before)
-        if counts is None or counts.tries < ENOUGH:
-            return showing.hides(one)
-        return showing.hides(one, doubted(counts, rate))
-
-    return [hides(one) for one in found]
+    If nobody says how much is held out, it is what was learned and of which anything is known to
+    come, and of that more of what seems to harm.
+    """
+    places = [(encode(one.namespace).namespace, one.key) for one in found]
+    shares = dict.fromkeys(places, showing.holdout or 0.0)
+    known: dict[tuple[str, str], bool] = {}
+    tried = [
+        place
+        for place, one in zip(places, found, strict=True)
+        if one.memory_type in LEARNED and one.success_count + one.failure_count > 0
+    ]
+    if tried and showing.holdout is None:
+        shares |= dict.fromkeys(tried, HOLDOUT)
+        names = {"namespaces": [place for place, _ in tried], "keys": [key for _, key in tried]}
+        rows = yield from rows_of("holdout_evidence", **whose, run=showing.run.id, **names)
+        counts = {(row[0], row[1]): HoldoutCounts(*row[2:6]) for row in rows}
+        usual = counts.pop((None, None))
+        rate = (usual.shown_successes + 1) / (usual.shown_tries + 2)
+        known = {(row[0], row[1]): bool(row[6]) for row in rows if row[6] is not None}
+        for place, count in counts.items():
+            if count.tries >= ENOUGH:
+                shares[place] = max(HOLDOUT, doubted(count, rate))
+    return [
+        known.get(
+            place, held_out(showing.run.id, "\0".join((*one.namespace, one.key)), shares[place])
+        )
+        for place, one in zip(places, found, strict=True)
+    ]
 
 
 def settle(

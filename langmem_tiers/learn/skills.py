@@ -188,23 +188,22 @@ def _name(name: str) -> str:
 
 
 def _check_trace(trace: object) -> None:
-    told: Any = trace if isinstance(trace, Trace) else (None, None, None)
-    run, calls, succeeded, *_ = told
-    named = isinstance(run, str) and run and isinstance(succeeded, bool)
-    # a sequence, as they are read more than once
-    if not (named and isinstance(calls, Sequence) and all(map(_is_call, calls))):
-        raise InvalidTypeError(
-            "a trace is Trace(run, calls, succeeded=…): the name of the run, True or False, and a "
-            "list of calls, each ToolCall(tool, frozenset(parameters), succeeded=…) with the "
-            f"tool's name and those of its arguments; not {short(trace)}"
-        )
+    match trace:
+        # a sequence, as they are read more than once
+        case Trace(str(run), Sequence() as calls, bool()) if run and all(map(_is_call, calls)):
+            return
+    raise InvalidTypeError(
+        "a trace is Trace(run, calls, succeeded=…): the name of the run, True or False, and a "
+        "list of calls, each ToolCall(tool, frozenset(parameters), succeeded=…) with the "
+        f"tool's name and those of its arguments; not {short(trace)}"
+    )
 
 
-def _is_call(call: Any) -> bool:
-    if not isinstance(call, ToolCall) or type(call.arguments) is not frozenset:
-        return False
-    names = all(isinstance(name, str) for name in (call.tool, *call.arguments))
-    return names and bool(call.tool) and isinstance(call.succeeded, bool)
+def _is_call(call: object) -> bool:
+    match call:
+        case ToolCall(str(tool), frozenset(names), bool()):
+            return bool(tool) and all(isinstance(name, str) for name in names)
+    return False
 
 
 # ---- traces and skills as memories ----------------------------------------------------------
