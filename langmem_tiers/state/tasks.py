@@ -39,7 +39,12 @@ def workflow_of(
     Raises:
         InvalidInputError: for what is no todo.
     """
-    told = _of_task(todo, ended) if isinstance(todo, Task) else _checked(todo)
+    if isinstance(todo, Task):
+        lasted = None if ended is None else minutes_between(todo.created_at, ended)
+        own = {"task_type": todo.task_type, "status": todo.status}
+        told: Mapping[str, Any] = {"duration": lasted, **todo.metadata, **own}
+    else:
+        told = _checked(todo)
     if status_of(told["status"]) != COMPLETED:
         return None
     kind = label(told.get("task_type"), "task_type")
@@ -48,10 +53,12 @@ def workflow_of(
     steps = [checked_text(one, "a step").strip() for one in told_steps]
     numbered = " ".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
     head = checked_text(content, "the content of a todo").strip()
+    if (minutes := told.get("duration")) is not None:
+        checked_number(minutes, "duration", 0, sys.float_info.max, use="minutes, 0 or more")
     metadata = {
         "task_type": kind,
         "success": checked_flag(told.get("success", True), "success"),
-        "duration_minutes": _minutes(told.get("duration")),
+        "duration_minutes": minutes,
     }
     whole = f"{head.rstrip('.:')}: {numbered}" if numbered else head
     return {"content": whole, "memory_type": "procedural", "metadata": metadata}
@@ -100,12 +107,6 @@ def _name(todo: Mapping[str, Any]) -> str:
     return str(todo.get("id") or todo["content"])
 
 
-def _of_task(task: Task, ended: datetime | None) -> dict[str, Any]:
-    told = dict(task.metadata)
-    lasted = None if ended is None else minutes_between(task.created_at, ended)
-    return {"duration": lasted, **told, "task_type": task.task_type, "status": task.status}
-
-
 def _checked(todo: object) -> Mapping[str, Any]:
     if not isinstance(todo, Mapping):
         raise InvalidTypeError(f"a todo is a mapping or a Task, not {type(todo).__name__}")
@@ -115,9 +116,3 @@ def _checked(todo: object) -> Mapping[str, Any]:
         )
     checked_text(todo.get("content"), "the content of a todo")
     return {**todo, "status": status_of(todo["status"])}
-
-
-def _minutes(told: float | None) -> float | None:
-    if told is not None:
-        checked_number(told, "duration", 0, sys.float_info.max, use="minutes, 0 or more")
-    return told

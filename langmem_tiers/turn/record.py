@@ -12,7 +12,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError
 
-from langmem_tiers.core.checks import checked_mapping, share
+from langmem_tiers.core.checks import checked_mapping, checked_number, share
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source
@@ -269,11 +269,11 @@ def called(
     Raises:
         InvalidInputError: for a tool without a name, or what is no duration or relevance.
     """
-    if parameters is not None and not isinstance(parameters, Mapping):
-        raise InvalidTypeError(f"parameters is a mapping, not {type(parameters).__name__}")
-    number = isinstance(duration, int | float) and not isinstance(duration, bool)
-    if duration is not None and not (number and abs(duration) <= sys.float_info.max):
-        raise InvalidTypeError(f"duration is a number of seconds or None, not {short(duration)}")
+    if parameters is not None:
+        checked_mapping(parameters, "parameters", "{'of': 'ops'}")
+    if duration is not None:
+        most, use = sys.float_info.max, "a number of seconds or None"
+        checked_number(duration, "duration", -most, most, use=use)
     if call_id is not None and not isinstance(call_id, str):
         raise InvalidTypeError(f"call_id is a string or None, not {short(call_id)}")
     named: object = tool_name  # a model calls any name

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal, get_args
 from urllib.parse import quote
 
+from langmem_tiers.core.checks import checked_number
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     BudgetExceededError,
@@ -38,15 +39,11 @@ Ending = Literal["committed", "abandoned"]
 
 def limit(given: object, name: str) -> Any:
     """A limit of a turn, or None for no limit."""
-    numbers = (int, float) if name == "seconds" else int
     if given is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, numbers):
-        kind = "a number" if name == "seconds" else "a whole number"
-        raise InvalidTypeError(f"{name} is {kind} or None, not {short(given)}")
-    if not 0 <= given <= sys.float_info.max:
-        raise InvalidInputError(f"{name} is {short(given)}: use 0 or more, or None for no limit")
-    return given
+    if name != "seconds" and not isinstance(given, int):
+        raise InvalidTypeError(f"{name} is a whole number or None, not {short(given)}")
+    return checked_number(given, name, 0, sys.float_info.max, use="0 or more, or None for no limit")
 
 
 @record
