@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final
 from uuid import NAMESPACE_OID, uuid5
 
@@ -222,7 +223,7 @@ class TurnRecord:
             InvalidInputError: for what is no turn.
         """
         try:
-            return _READ.validate_python(checked_mapping(state, "state", "what to_state told"))
+            return _reader().validate_python(checked_mapping(state, "state", "what to_state told"))
         except (TypeError, ValidationError) as error:
             raise InvalidInputError(
                 f"the state holds no turn ({short(str(error))}): begin one with the assemble node, "
@@ -230,7 +231,10 @@ class TurnRecord:
             ) from error
 
 
-_READ: Final = TypeAdapter(TurnRecord)
+@cache
+def _reader() -> TypeAdapter[TurnRecord]:
+    """Make what reads turns, once one is read: that takes time."""
+    return TypeAdapter(TurnRecord)
 
 
 def _derived(one: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:
