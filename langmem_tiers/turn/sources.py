@@ -184,8 +184,8 @@ def _outcome_of(source: FunctionSource, outcomes: Sequence[Outcome]) -> Outcome:
             return None, error
     try:
         return source.read([answer for answer, _ in outcomes]), None
-    except InvalidTypeError as wrong:
-        return None, wrong
+    except Exception as error:  # noqa: BLE001 - a user's source can answer anything: it is told
+        return None, error
 
 
 def _outcome(verb: Any, *given: Any) -> Outcome:
