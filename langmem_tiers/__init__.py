@@ -10,8 +10,7 @@ if TYPE_CHECKING:
         ConsolidationSchedule,
     )
     from langmem_tiers.consolidate.report import ConsolidationReport
-    from langmem_tiers.core.audit import Audit
-    from langmem_tiers.core.config import Bounds
+    from langmem_tiers.core.config import Audit, Bounds
     from langmem_tiers.core.context import MemoryContext
     from langmem_tiers.core.errors import TieredMemoryError
     from langmem_tiers.core.memory import Recollection, StoreResult, Tier
@@ -174,7 +173,7 @@ _MODULES = {
     "ArchivalPolicy": "consolidate.policy",
     "At": "remind.triggers",
     "BeforeTool": "remind.triggers",
-    "Audit": "core.audit",
+    "Audit": "core.config",
     "Bounds": "core.config",
     "Budget": "turn.trace",
     "ConsolidationPolicy": "consolidate.policy",

@@ -15,6 +15,7 @@ from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, utf8_bytes
@@ -265,3 +266,19 @@ def checked_path(given: Any, what: str) -> Path:
     if not text or "\0" in text:
         raise InvalidInputError(f"{what} {short(text)} is no path: name a file or a directory")
     return Path(given)
+
+
+def zone_of(name: object) -> ZoneInfo:
+    """The time zone of that name.
+
+    Raises:
+        InvalidInputError: if there is none.
+    """
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"a time zone is a name, not {type(name).__name__}")
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InvalidInputError(
+            f"{short(name, 40)} is no time zone: use a name such as 'UTC' or 'Europe/Berlin'"
+        ) from error

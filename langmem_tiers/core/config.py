@@ -12,16 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from langmem_tiers.core import checks
-from langmem_tiers.core.audit import Audit
+from langmem_tiers.core.checks import check_known, checked_choice, checked_mapping, checked_switch
 from langmem_tiers.core.context import check_template, user_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, TooLargeError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.records import by, record, whole
-from langmem_tiers.core.roles import Roles
 from langmem_tiers.core.vectors import EF_CONSTRUCTION, HNSW_M, Distance, VectorOptions
 
 T = TypeVar("T")
@@ -197,6 +196,102 @@ def _parts(one: object) -> Iterable[Any]:
 
 
 DEFAULT: Final = Bounds()
+
+
+_LONGEST_ACTOR = 255
+"""Characters of an actor's name, as of a label: our own choice."""
+
+
+def _actor(given: object, what: str) -> str:
+    if isinstance(given, str) and given.isprintable() and 0 < len(given.strip()) <= _LONGEST_ACTOR:
+        return given
+    raise ConfigurationError(
+        f"{what} is a name of up to {_LONGEST_ACTOR} printable characters, not {short(given)}"
+    )
+
+
+@record
+class Audit:
+    """What goes into the audit log of a store, and under which name; docs/audit.md has it all.
+
+    Raises:
+        ConfigurationError: for a value that cannot work.
+
+    Example:
+        ```python
+        from langmem_tiers import Audit, TieredStore
+
+        store = TieredStore.embedded("./.memory", audit=Audit(reads=True, actor="support-bot"))
+        ```
+    """
+
+    writes: Annotated[bool, by(checked_switch)] | None = None
+    """Whether the database logs what is written, whoever writes: `setup` switches it on or off for
+    all. None leaves it as it is: a new database logs."""
+    reads: Annotated[bool, by(checked_switch)] = False
+    """Whether this store logs which memories it returns. A read then waits for one commit more."""
+    actor: Annotated[str, by(_actor)] | None = None
+    """Who this store writes and reads for, beside the role that logged in."""
+
+
+def checked_audit(given: object) -> Audit:
+    """What goes into the log; what an `Audit` says by itself if none is given."""
+    if not isinstance(given, Audit | None):
+        raise ConfigurationError(f"audit is Audit(reads=True) or the like, not {short(given)}")
+    return Audit() if given is None else given
+
+
+Role: TypeAlias = Literal["owner", "application", "worker"]
+"""Whose rights a store has: all, those of one tenant in each transaction, or all rows alone."""
+
+_ROLE_NAME: Final = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roles:
+    """What the roles of Postgres are called, and which of them a store takes."""
+
+    application: str = "langmem_application"
+    worker: str = "langmem_worker"
+    taken: Literal["application", "worker"] | None = None
+    """None: a store has the rights of whoever connects."""
+
+    def check(self) -> None:
+        """Raise ConfigurationError for what no role can be called."""
+        named: tuple[object, ...] = (self.application, self.worker)
+        for name in named:
+            if not (isinstance(name, str) and _ROLE_NAME.fullmatch(name)):
+                raise ConfigurationError(
+                    f"a role is called by 1 to 63 lower-case letters, digits or underscores, not "
+                    f"{short(name)}: it begins with a letter or an underscore, and not with pg_"
+                )
+        if self.application == self.worker:
+            raise ConfigurationError("the roles of applications and of workers are two")
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Their names, by what they are."""
+        return {"application": self.application, "worker": self.worker}
+
+    @property
+    def name_taken(self) -> str | None:
+        """The name of the role that a store takes."""
+        return None if self.taken is None else self.names[self.taken]
+
+
+def roles_of(prefix: object, taken: object, given: Mapping[str, str] | None) -> Roles:
+    """The roles of a store whose schemas have this prefix: as `given`, or called after it.
+
+    Raises:
+        ConfigurationError: for a role that there is not.
+    """
+    prefix = prefix if isinstance(prefix, str) else ""  # what it must be is said elsewhere
+    named = {"application": f"{prefix}langmem_application", "worker": f"{prefix}langmem_worker"}
+    own = {} if given is None else checked_mapping(given, "roles", "{'application': 'web_role'}")
+    check_known(own, named, "roles")
+    if taken is not None:
+        taken = checked_choice(taken, named, "role", ConfigurationError)
+    return Roles(**{**named, **own}, taken=taken)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

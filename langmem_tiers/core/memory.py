@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.core.handles import Replaced, handle_of
+from langmem_tiers.core.namespaces import Replaced, handle_of
 from langmem_tiers.core.reading import LINE, plain, shortened
 
 

@@ -25,8 +25,8 @@ from pydantic.json_schema import SkipJsonSchema
 from langmem_tiers.core import checks, errors, namespaces, prompts, types, values
 from langmem_tiers.core import memory as nouns
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.handles import bracketed, handle_of
 from langmem_tiers.core.memory import Recollection, StoreResult
+from langmem_tiers.core.namespaces import bracketed, handle_of
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.graph.messages import last_failure, noted, this_turn
 from langmem_tiers.graph.node import NodeConfig, Scope, Step, asked, last_question, ways

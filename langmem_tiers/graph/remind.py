@@ -16,7 +16,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable
 
-from langmem_tiers.core import checks, handles, prompts, zones
+from langmem_tiers.core import checks, namespaces, prompts
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import messages, node, recall, speakers
@@ -236,7 +236,7 @@ def reminder_line(
     told = [*_when(one, zone, now)]
     told += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=one.priority)]
     return prompts.REMINDERS_ONE.format(
-        handle=f"{handles.bracketed(handles.handle_of(one.namespace, one.key))} ",
+        handle=f"{namespaces.bracketed(namespaces.handle_of(one.namespace, one.key))} ",
         content=indented(quoted(one.content)),
         why=prompts.REMINDERS_WHY.format(why="; ".join(told)) if told else "",
     )
@@ -249,7 +249,7 @@ def _when(one: Reminder | Intention, zone: tzinfo, now: datetime | None) -> Iter
         yield labelled(quoted(str(trigger)))
     elif trigger.moment is not None:
         due_at = one.due_at if now is None else latest_of(trigger, one.due_at, now)
-        there = due_at.astimezone(zones.zone_of(trigger.timezone) if trigger.every else zone)
+        there = due_at.astimezone(checks.zone_of(trigger.timezone) if trigger.every else zone)
         yield f"{long_day(there.date())}, {there:%H:%M}"
         if trigger.every:
             yield f"repeats {trigger.every}"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Unpack
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.handles import handle_of
 from langmem_tiers.core.memory import Recollection, StoreResult
+from langmem_tiers.core.namespaces import handle_of
 from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, spelt_out
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.memory import flows

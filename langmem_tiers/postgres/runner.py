@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any, TypeVar
 
+from langmem_tiers.core.config import Role
 from langmem_tiers.core.errors import ConfigurationError, DatabaseUnavailableError
-from langmem_tiers.core.roles import Role
 from langmem_tiers.core.threads import Daemons, adone, done
 from langmem_tiers.postgres.driver import AWAITED, BLOCKING, driven
 from langmem_tiers.postgres.flow import Ask, Flow

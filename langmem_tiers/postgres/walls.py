@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.config import Role, StoreOptions
 from langmem_tiers.core.errors import TenantRequiredError
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.core.roles import Role
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.postgres.sql import Statement
 

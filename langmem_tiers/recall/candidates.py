@@ -9,9 +9,8 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from langmem_tiers.core.handles import Replaced
 from langmem_tiers.core.memory import Recollection, Tier
-from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.namespaces import Replaced, decode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres.flow import Row

@@ -13,7 +13,6 @@ from operator import mul
 from langmem_tiers.core.config import EF_SEARCH, IndexOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, short
-from langmem_tiers.core.handles import as_handle
 from langmem_tiers.core.memory import (
     ASSISTANT_ROLES,
     ROLES,
@@ -22,7 +21,7 @@ from langmem_tiers.core.memory import (
     Recollections,
     Tier,
 )
-from langmem_tiers.core.namespaces import check_key
+from langmem_tiers.core.namespaces import as_handle, check_key
 from langmem_tiers.core.vectors import Distance, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, rows_of
 from langmem_tiers.recall import budget, floor, inquiry

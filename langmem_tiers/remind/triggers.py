@@ -13,12 +13,11 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from dateutil.rrule import rrule, rrulestr  # type: ignore[import-untyped]
 
-from langmem_tiers.core.checks import label, parsed_moment
+from langmem_tiers.core.checks import label, parsed_moment, zone_of
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.values import encode_value
-from langmem_tiers.core.zones import zone_of
 from langmem_tiers.remind.cue import anchors, matches
 
 _UTC: Final = "UTC"

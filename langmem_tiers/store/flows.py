@@ -13,11 +13,10 @@ from typing import Any, TypeVar
 from langgraph.store.base import GetOp, Item, Op, PutOp, Result, TTLConfig
 
 from langmem_tiers.core.checks import checked_kind
-from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.config import Role, StoreOptions
 from langmem_tiers.core.errors import DatabaseError, TenantRequiredError
 from langmem_tiers.core.memory import TIERS, Moment, RelationSize, Tier, TierStats
 from langmem_tiers.core.namespaces import encode
-from langmem_tiers.core.roles import Role
 from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres import flow, migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, unhurried

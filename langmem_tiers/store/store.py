@@ -23,13 +23,11 @@ from langgraph.store.base import (
 )
 
 from langmem_tiers.core import config
-from langmem_tiers.core.audit import Audit, checked_audit
 from langmem_tiers.core.checks import checked_clock, checked_number
-from langmem_tiers.core.config import Bounds, StoreOptions
+from langmem_tiers.core.config import Audit, Bounds, StoreOptions, checked_audit, roles_of
 from langmem_tiers.core.context import user_templates
 from langmem_tiers.core.errors import ConfigurationError, TieredMemoryError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
-from langmem_tiers.core.roles import roles_of
 from langmem_tiers.postgres import embeddings
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
 from langmem_tiers.postgres.flow import Flow, both, checked_flow
