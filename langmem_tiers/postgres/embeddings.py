@@ -13,7 +13,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import nlargest
@@ -135,6 +135,7 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
         self._path = None if path is None else checked_path(path, "path").expanduser().absolute()
         sums = {} if sha256 is None else checked_mapping(sha256, "sha256", "{file: sum}")
         self._sha256 = dict(sums)
+        self._key = (self._path, tuple(sorted(self._sha256.items())))
 
     def alike(self, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
         """How alike the words of each text are to those asked, each word in its own right.
@@ -154,13 +155,29 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
             True
 
         """
+        import numpy as np
+
+        table = cast("_Table", self._model())
         try:
-            return _alike(cast("_Table", self._model()), asked, texts)
+            places = {word: n for n, word in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
+            sought = nlargest(_ASKED, (_word(table, word) for word in asked), key=itemgetter(1))
+            total = sum(length for _, length in sought)
+            if not places or not total:
+                return [0.0] * len(texts)
+            shares = np.array([[length / total] for _, length in sought], dtype=np.float32)
+            counts = [len(text) for text in texts]
+            each = [places[word] for text in texts for word in text]
+            of_places = [_word(table, word)[0] for word in places]
         except (TypeError, ValueError) as error:  # hot: nothing is looked at beforehand
             raise InvalidTypeError(
                 f"asked is a list of words, and texts are lists of words, not {short(asked)} and "
                 f"{short(texts)}"
             ) from error
+        starts = np.cumsum([0, *counts[:-1]])[np.array(counts) > 0]
+        near = _cosines([vector for vector, _ in sought], of_places)
+        best = (np.maximum.reduceat(near[:, each], starts, axis=1) * shares).sum(axis=0)
+        found = iter(best.tolist())
+        return [round(max(0.0, next(found)), _DIGITS) if count else 0.0 for count in counts]
 
     def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
         """Tell whether the two words of each pair, ordinary and near, can stand for each other.
@@ -194,9 +211,6 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
 
     def _quick(self, texts: list[str]) -> bool:
         return len(texts) < _INLINE_TEXTS and sum(map(len, texts)) < _INLINE_CHARACTERS
-
-    def _key(self) -> Hashable:
-        return (self._path, tuple(sorted(self._sha256.items())))
 
     def _load(self) -> offline.Model:
         if self._path is None:
@@ -238,24 +252,6 @@ def _word(table: _Table, word: str) -> "tuple[NDArray[np.float32], float]":
     total = table.total(word)
     length = float(np.linalg.norm(total))
     return total / (length or 1.0), length
-
-
-def _alike(table: _Table, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
-    import numpy as np
-
-    places = {word: n for n, word in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
-    sought = nlargest(_ASKED, (_word(table, word) for word in asked), key=itemgetter(1))
-    total = sum(length for _, length in sought)
-    if not places or not total:
-        return [0.0] * len(texts)
-    shares = np.array([[length / total] for _, length in sought], dtype=np.float32)
-    counts = [len(text) for text in texts]
-    starts = np.cumsum([0, *counts[:-1]])[np.array(counts) > 0]
-    each = [places[word] for text in texts for word in text]
-    near = _cosines([vector for vector, _ in sought], [_word(table, word)[0] for word in places])
-    best = (np.maximum.reduceat(near[:, each], starts, axis=1) * shares).sum(axis=0)
-    found = iter(best.tolist())
-    return [round(max(0.0, next(found)), _DIGITS) if count else 0.0 for count in counts]
 
 
 def _cosines(

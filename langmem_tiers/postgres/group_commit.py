@@ -211,10 +211,9 @@ class GroupCommit:
 
 def _limit(passengers: Sequence[_Ticket]) -> Deadline:
     """Return the deadline of a flight: its only passenger's, or a part of the shortest one."""
-    first, *others = (one.deadline for one in passengers)
-    if not others:
-        return first
-    parts = [one.part for one in (first, *others)]
+    if len(passengers) == 1:
+        return passengers[0].deadline
+    parts = [one.deadline.part for one in passengers]
     return Deadline(min((one for one in parts if one is not None), default=None))
 
 

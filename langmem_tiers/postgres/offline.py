@@ -48,6 +48,13 @@ class OfflineEmbeddings(Embeddings):
 
     _extra: ClassVar[str]
     """The extra of this package that brings the model."""
+    _key: Hashable
+    """What names its model among those of the process: its class, where no instance says more."""
+
+    def __init_subclass__(cls) -> None:
+        """Each class has a model of its own."""
+        super().__init_subclass__()
+        cls._key = cls
 
     @property
     def dims(self) -> int:
@@ -82,7 +89,7 @@ class OfflineEmbeddings(Embeddings):
         Other tasks run between the texts of a call, and between the pieces of a long one.
         """
         several = _checked(texts)
-        if self._key() in _loaded and self._quick(several):
+        if self._key in _loaded and self._quick(several):
             return self.embed_documents(several)
         return await asyncio.to_thread(self.embed_documents, several)
 
@@ -94,12 +101,8 @@ class OfflineEmbeddings(Embeddings):
         """Whether they are embedded sooner than a thread could be asked to: none are, if any."""
         return not texts
 
-    def _key(self) -> Hashable:
-        """What names its model among those of the process."""
-        return type(self)
-
     def _model(self) -> "Model":
-        key = self._key()
+        key = self._key
         with _loading:
             if key not in _loaded:
                 try:
@@ -307,6 +310,5 @@ def _of_queries(model: Embeddings, texts: list[str], limit: Deadline) -> Ask:
     return Ask(ask, aask)
 
 
-async def _aside(call: Any, given: Any) -> Any:
-    """Ask a model that only blocks, without a thread of the loop's own."""
-    return await answer_awaited(call, given, daemons=THREADS)
+_aside: Final = partial(answer_awaited, daemons=THREADS)
+"""Asks a model that only blocks, without a thread of the loop's own."""

@@ -135,7 +135,7 @@ class Target:
             options["max_size"] = options["min_size"]
         return {**options, "open": False, "kwargs": self.connection_options()}
 
-    @property
+    @cached_property
     def check(self) -> Callable[[Any], Any] | None:
         """What looks at a connection before each use, if somebody wants that."""
         return (self.pool or {}).get("check")
