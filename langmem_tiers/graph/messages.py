@@ -315,7 +315,7 @@ def said_in(messages: Sequence[BaseMessage]) -> dict[str, str]:
     return {"question": question, "answer": answer} if answer else {}
 
 
-def task_of(messages: Sequence[Any]) -> str:
+def task_of(messages: Sequence[BaseMessage]) -> str:
     """What the last human message asks for, shortened to a title."""
     asked = " ".join(text_of(last_question(messages)).split())
     return storable(asked[:_TITLE]) or UNNAMED

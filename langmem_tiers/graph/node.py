@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
@@ -408,17 +408,19 @@ def is_humans(message: BaseMessage) -> bool:
     return isinstance(message, HumanMessage) and not message.additional_kwargs.get(SUMMARY)
 
 
-def last_question(messages: Sequence[Any]) -> BaseMessage | None:
+def last_question(messages: Sequence[BaseMessage]) -> BaseMessage | None:
     """The last message of a human."""
-    return next(filter(is_humans, reversed(convert_to_messages(messages))), None)
+    return next(filter(is_humans, reversed(messages)), None)
 
 
 def since(
     messages: Sequence[BaseMessage], begins: Callable[[BaseMessage], bool]
 ) -> Sequence[BaseMessage]:
     """The messages from the last one on that begins something; all if there is none."""
-    places = [place for place, one in enumerate(messages) if begins(one)]
-    return messages[places[-1] :] if places else messages
+    for place in range(len(messages) - 1, -1, -1):
+        if begins(messages[place]):
+            return messages[place:]
+    return messages
 
 
 def text_of(message: BaseMessage | None) -> str:
@@ -474,7 +476,7 @@ def going_on(
 # A step of a run
 
 
-@dataclass(slots=True)
+@dataclass
 class Step:
     """A step of a run: whose memory it uses, what it reads, and what it goes without."""
 
@@ -486,7 +488,7 @@ class Step:
     told: dict[str, str] = field(default_factory=dict)
     """The errors that the run went on after, by what was to be done."""
 
-    @property
+    @cached_property
     def messages(self) -> list[BaseMessage]:
         """The messages of its state."""
         return messages_of(self.state)

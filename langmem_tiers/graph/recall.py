@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Unpack, cast
 
 from langchain_core.documents import Document
-from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from langchain_core.runnables import Runnable
 from langgraph.graph.message import add_messages
@@ -183,7 +183,7 @@ def _concern(messages: Sequence[BaseMessage], limit: int) -> dict[str, Any]:
 def _question(step: Step, query: OfState | None) -> str:
     bounds = step.memory.tiered_store.options.bounds
     if query is None:
-        said = node.last_question(node.of_state(step.state, "messages"))
+        said = node.last_question(convert_to_messages(node.of_state(step.state, "messages")))
         before: str = step.read("recalled_question") or ""
         return before if said is None else bounds.beginning(storable(node.text_of(said)))
     given: str = node.of_state(step.state, query)
