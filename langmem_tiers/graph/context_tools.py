@@ -469,39 +469,37 @@ def _remind(step: Step, wanted: ManageReminder) -> Flow[Told]:
         return (yield from _set(step, wanted.content, moment, wanted))
     if named is None:
         raise InvalidInputError(prompts.REMINDER_ID_NEEDED.format(action=action))
-    if action == "snooze":
-        if moment is None:
-            raise InvalidInputError(prompts.TIME_NEEDED)
-        yield from asked(memory.snooze, named, moment)
-        done = {"reminded": [{"action": action, "id": named}]}
-        told = {"id": _shown(named), "when": _clock(moment, memory)}
-        return prompts.REMINDER_SNOOZED.format_map(told), done
-    return (yield from _close(memory, named, done=action == "done"))
+    said = {"reminded": [{"action": action, "id": named}]}
+    if action != "snooze":
+        text, was_open = yield from _close(memory, named, done=action == "done")
+        return text, said if was_open else {}
+    if moment is None:
+        raise InvalidInputError(prompts.TIME_NEEDED)
+    yield from asked(memory.snooze, named, moment)
+    return prompts.REMINDER_SNOOZED.format(id=_shown(named), when=_clock(moment, memory)), said
 
 
-def _close(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[Told]:
-    """Close a reminder; what repeats is done until its next time."""
+def _close(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[tuple[str, bool]]:
+    """Close a reminder, and tell whether it was open; what repeats is done until its next time."""
     if (yield from asked(memory.get, named)) is None:
         raise InvalidInputError(prompts.NO_REMINDER.format(id=named))
+    shown = _shown(named)
     if not (yield from asked(memory.complete if done else memory.cancel, named)):
-        return prompts.REMINDER_WAS_CLOSED.format(id=_shown(named)), {}
-    said = {"reminded": [{"action": "done" if done else "cancel", "id": named}]}
+        return prompts.REMINDER_WAS_CLOSED.format(id=shown), False
     if not done:
-        return prompts.REMINDER_CANCELLED.format(id=_shown(named)), said
+        return prompts.REMINDER_CANCELLED.format(id=shown), True
     still_open = yield from asked(memory.intentions)
-    again = next((one for one in still_open if _bare_id(named) in (one.key, one.handle)), None)
+    again = next(
+        (one for one in still_open if shown in map(bracketed, (one.key, one.handle))), None
+    )
     if again is None:
-        return prompts.REMINDER_DONE.format(id=_shown(named)), said
+        return prompts.REMINDER_DONE.format(id=shown), True
     when = _clock(again.due_at, memory)
-    return prompts.REMINDER_COMES_AGAIN.format(id=_shown(named), when=when), said
-
-
-def _bare_id(named: str) -> str:
-    return named.strip().strip("[]")
+    return prompts.REMINDER_COMES_AGAIN.format(id=shown, when=when), True
 
 
 def _shown(named: str) -> str:
-    return bracketed(_bare_id(named))
+    return bracketed(named.strip().strip("[]"))
 
 
 def _set(step: Step, content: str, moment: datetime | None, wanted: ManageReminder) -> Flow[Told]:
