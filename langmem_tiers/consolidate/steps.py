@@ -17,6 +17,7 @@ from uuid import NAMESPACE_OID, uuid5
 from typing_extensions import TypedDict
 
 from langmem_tiers.consolidate.lease import check_guard
+from langmem_tiers.core.checks import is_number
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.values import content_of, source_of, trust_of
@@ -315,8 +316,8 @@ class Stored(NamedTuple):
     @property
     def importance(self) -> float | None:
         """In 0…1, if somebody told."""
-        told = self.value.get("importance")
-        return told if isinstance(told, int | float) and not isinstance(told, bool) else None
+        given: Any = self.value.get("importance")
+        return given if is_number(given) else None
 
     @property
     def memory_type(self) -> str:

@@ -122,7 +122,7 @@ Found = tuple[Recollection, Candidate]
 def _ranked(
     found: Sequence[Found], evidence: Evidence, floor: Floor, tools: Sequence[str]
 ) -> list[Found]:
-    """What matters, the best first; what says the same once."""
+    """What matters, the best first: what says the same once, and no attempt beside its lesson."""
     shares = _shares_of_words(evidence.asked, [memory for memory, _ in found])
     scored = [
         (scored_by(memory, evidence, share), row)
@@ -132,7 +132,13 @@ def _ranked(
     asked = bool(evidence.asked)
     wanted = [one for one in scored if _matters(one[0], least, tools, asked=asked)]
     wanted.sort(key=lambda each: (-each[0].score, each[0].namespace, each[0].key))
-    return _distinct(wanted)
+    answered = {_text(one, "signature") for one, _ in wanted if one.memory_type == REFLEXION}
+    distinct: dict[str, Found] = {}
+    for memory, row in wanted:
+        if memory.memory_type == REFLEXION or _text(memory, "signature") not in answered:
+            advice = _text(memory, "improved_approach") or _text(memory, "worked")
+            distinct.setdefault(advice or memory.content, (memory, row))
+    return list(distinct.values())
 
 
 def _in_tools(failures: Sequence[Signature], tenant: str) -> Flow[list[str]]:
@@ -208,17 +214,6 @@ def _matters(memory: Recollection, least: float, tools: Sequence[str], *, asked:
     if memory.memory_type != REFLEXION:
         return asked and memory.match >= least
     return memory.value.get("tool") in tools or memory.match >= least
-
-
-def _distinct(scored: Sequence[Found]) -> list[Found]:
-    """Of what says the same the best one, and no attempt whose lesson is there as well."""
-    answered = {_text(one, "signature") for one, _ in scored if one.memory_type == REFLEXION}
-    distinct: dict[str, Found] = {}
-    for memory, row in scored:
-        if memory.memory_type == REFLEXION or _text(memory, "signature") not in answered:
-            told = _text(memory, "improved_approach") or _text(memory, "worked")
-            distinct.setdefault(told or memory.content, (memory, row))
-    return list(distinct.values())
 
 
 def _text(one: Recollection, field: str) -> str:

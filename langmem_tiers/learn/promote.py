@@ -174,13 +174,13 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
         after, moved = ids[-1], set[str]()
         for read in (yield from evidence(how.tenant, ids)):
             again = read.key in moved  # it may have gone along with one that said the same
-            for one in (yield from evidence(how.tenant, [read.id])) if again else [read]:
-                if again and one.successor is not None:
+            for candidate in (yield from evidence(how.tenant, [read.id])) if again else [read]:
+                if again and candidate.successor is not None:
                     continue
                 try:
-                    promotion = yield from promote_one(assess(one, how), how)
+                    promotion = yield from promote_one(assess(candidate, how), how)
                 except (ModelError, InvalidInputError) as error:
-                    promotion = Promotion(promoted=False, key=one.key, reason=str(error))
+                    promotion = Promotion(promoted=False, key=candidate.key, reason=str(error))
                 moved.update(promotion.sources)
                 promotions.append(promotion)
     return promotions
@@ -225,51 +225,51 @@ def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Candidate]]:
     return [Candidate(*row) for row in rows]
 
 
-def assess(one: Candidate, how: Promoting, among: Collection[int] | None = None) -> Plan:
+def assess(candidate: Candidate, how: Promoting, among: Collection[int] | None = None) -> Plan:
     """Whether a memory has proven itself, with what says the same, if that is among these.
 
     Texts say the same that are equal, but for case, white space and what ends a sentence, and those
     that somebody judged to. Outcomes and projects of what says the same count, its accesses do not.
     """
-    text, judged = normalised(one.content), how.same.get(one.id, ())
+    text, same = normalised(candidate.content), how.same.get(candidate.id, ())
     alike: list[dict[str, Any]] = []
     unlike: list[dict[str, Any]] = []
-    for near in one.near:
+    for near in candidate.near:
         expires = near["expires_at"]
         alive = expires is None or datetime.fromisoformat(expires) > how.moment.alive_at
-        of_type = near["memory_type"] == one.memory_type
+        of_type = near["memory_type"] == candidate.memory_type
         if not (alive and of_type and 1.0 - near["distance"] >= how.policy.near_duplicate):
             continue
         said = near["content"]
-        if near["id"] not in judged and (said is None or normalised(said) != text):
+        if near["id"] not in same and (said is None or normalised(said) != text):
             unlike.append(near)
-        elif trust_of(near) == one.trust and (among is None or near["id"] in among):
+        elif trust_of(near) == candidate.trust and (among is None or near["id"] in among):
             alike.append(near)
-    own = one.value.get("project_id"), *(near["project_id"] for near in alike)
-    counted = one._replace(
-        success_count=one.success_count + sum(near["success_count"] for near in alike),
-        failure_count=one.failure_count + sum(near["failure_count"] for near in alike),
-        projects=sorted({name for name in (*own, *one.projects) if isinstance(name, str)}),
+    own = candidate.value.get("project_id"), *(near["project_id"] for near in alike)
+    counted = candidate._replace(
+        success_count=candidate.success_count + sum(near["success_count"] for near in alike),
+        failure_count=candidate.failure_count + sum(near["failure_count"] for near in alike),
+        projects=sorted({name for name in (*own, *candidate.projects) if isinstance(name, str)}),
     )
     now = how.moment.now
     decision = promotion_rules.decide(counted, how.policy, now)
-    return Plan(one, alike, unlike[:NAMED], counted, decision, _settled(one, now))
+    return Plan(candidate, alike, unlike[:NAMED], counted, decision, _settled(candidate, now))
 
 
-def _settled(one: Candidate, now: datetime) -> str | None:
+def _settled(candidate: Candidate, now: datetime) -> str | None:
     """Why there is nothing to decide."""
-    if (heir := one.successor) is not None:
+    if (heir := candidate.successor) is not None:
         risen = "it was promoted as" if heir["risen"] else "it lives on as"
         since = ", which was demoted" if heir["state"] == "demoted" else " already"
         return f"{risen} {heir['key']}{since}"
-    if one.tier != Tier.WORKING:
-        return f"it is in {one.tier}: what is in working is promoted"
-    if one.state is not None:
-        return f"it is {one.state}"
-    if one.valid_to is not None and one.valid_to <= now:
-        return f"it was true until {one.valid_to.isoformat()}"
-    if one.valid_from is not None and one.valid_from > now:
-        return f"it is true from {one.valid_from.isoformat()}"
+    if candidate.tier != Tier.WORKING:
+        return f"it is in {candidate.tier}: what is in working is promoted"
+    if candidate.state is not None:
+        return f"it is {candidate.state}"
+    if candidate.valid_to is not None and candidate.valid_to <= now:
+        return f"it was true until {candidate.valid_to.isoformat()}"
+    if candidate.valid_from is not None and candidate.valid_from > now:
+        return f"it is true from {candidate.valid_from.isoformat()}"
     return None
 
 
@@ -295,19 +295,21 @@ def general_form(
     Raises:
         ModelError: if the model gave nothing usable. The flow may catch it and go on.
     """
-    one, labels, value = plan.candidate, plan.labels(how.tenant), plan.candidate.value
-    around = yield from _around(one, labels, how)
+    candidate, labels, value = plan.candidate, plan.labels(how.tenant), plan.candidate.value
+    around = yield from _around(candidate, labels, how)
     if words is None and how.generaliser is not None:
         call, acall = how.generaliser
-        words = yield Ask(partial(call, one.content, labels), partial(acall, one.content, labels))
-        if words is None and one.user_id is None:
+        words = yield Ask(
+            partial(call, candidate.content, labels), partial(acall, candidate.content, labels)
+        )
+        if words is None and candidate.user_id is None:
             return f"{NEEDS}: the model finds it to be about its project alone"
     if words is not None:
         # a lesson that somebody said in general words advises that, and quotes nothing
         advice = {_ADVICE: words} if _ADVICE in value else {}
         return {"content": words, **_fields(value, around, words), **advice}
-    if one.user_id is None:
-        much = len(one.content) + sum(map(len, around.said))
+    if candidate.user_id is None:
+        much = len(candidate.content) + sum(map(len, around.said))
         why = yield from apart(partial(general.needs_words, value, around), much)
         projects = plan.evidence.projects
         if why is None and len(projects) < how.policy.min_projects:  # it was judged by its use
@@ -315,23 +317,25 @@ def general_form(
         if why is not None:
             return f"{NEEDS}: {why}"
     taught = {name: text for name in general.TAUGHT if isinstance(text := value.get(name), str)}
-    return {"content": one.content, **_fields(value, around), **taught}
+    return {"content": candidate.content, **_fields(value, around), **taught}
 
 
-def _around(one: Candidate, labels: Sequence[str], how: Promoting) -> Flow[general.Neighbourhood]:
+def _around(
+    candidate: Candidate, labels: Sequence[str], how: Promoting
+) -> Flow[general.Neighbourhood]:
     """What its words are compared with: what its project says and hears, and what others say."""
     alive = {"tenant": how.tenant, "alive_at": how.moment.alive_at}
-    params = {"namespace": one.namespace, "id": one.id, "owner": one.user_id}
+    params = {"namespace": candidate.namespace, "id": candidate.id, "owner": candidate.user_id}
     calls = [Call("promotion_vocabulary", {**params, **alive})]
-    if one.memory_type == REFLEXION:
-        bounds = scope(decode(how.tenant, one.namespace))
+    if candidate.memory_type == REFLEXION:
+        bounds = scope(decode(how.tenant, candidate.namespace))
         calls.append(Call("promotion_heard", {**alive, "low": bounds.low, "high": bounds.high}))
     rows, *heard = yield Query(tuple(calls), commit=True)
     own, others = ([text for mine, text in rows if mine is which] for which in (True, False))
     index = how.options.index
     read = partial(
         general.neighbourhood,
-        one.content,
+        candidate.content,
         labels,
         own,
         others,
@@ -376,22 +380,22 @@ def _texts(given: object) -> Iterator[str]:
 # ---- the move -------------------------------------------------------------------------------
 
 
-def _successor(one: Candidate, told: Mapping[str, Any], how: Promoting) -> Write:
+def _successor(candidate: Candidate, told: Mapping[str, Any], how: Promoting) -> Write:
     """The write of what everybody learns, true when its source is; the same has the same key."""
-    times = {"valid_from": one.valid_from, "valid_to": one.valid_to}
+    times = {"valid_from": candidate.valid_from, "valid_to": candidate.valid_to}
     true = {name: at.isoformat() for name, at in times.items() if at is not None}
     metadata = {
-        "source_project": one.value.get("project_id"),
-        "original_id": one.key,
+        "source_project": candidate.value.get("project_id"),
+        "original_id": candidate.key,
         "promotion_date": how.moment.now.isoformat(),
     }
-    told = {**told, **provenance_of([one.value]), "memory_type": one.memory_type}
-    parts: list[object] = ["promoted", how.tenant, one.memory_type, told["content"]]
+    told = {**told, **provenance_of([candidate.value]), "memory_type": candidate.memory_type}
+    parts: list[object] = ["promoted", how.tenant, candidate.memory_type, told["content"]]
     parts += [true] if true else []
-    parts += [f"trust {one.trust:g}"] if one.trust < 1.0 else []
+    parts += [f"trust {candidate.trust:g}"] if candidate.trust < 1.0 else []
     return write_of(
         {**told, "metadata": metadata, **true},
-        place=Place(how.tenant, one.place),
+        place=Place(how.tenant, candidate.place),
         key=str(uuid5(NAMESPACE_OID, json.dumps(parts))),
         index=how.options.index,
         tier=Tier.LONG_TERM,
@@ -404,56 +408,60 @@ def _move(
 ) -> Flow[Promotion]:
     """The move itself, under the locks of all that it touches, if nothing changed meanwhile."""
     how = how._replace(moment=how.clock())  # a model was asked: some may have expired by now
-    one, now = plan.candidate, how.moment.now
+    candidate, now = plan.candidate, how.moment.now
     along = {each["id"]: datetime.fromisoformat(each["updated_at"]) for each in plan.alike}
-    versions = {one.id: one.updated_at, **along}
+    versions = {candidate.id: candidate.updated_at, **along}
     params = {
         "tenant": how.tenant,
         "sources": list(versions),
         "key": write.key,
-        "place": one.place,
+        "place": candidate.place,
         "field": FIELD,
         "query": next(iter(vectors.values()), None),
-        "valid_from": one.valid_from,
-        "valid_to": one.valid_to,
+        "valid_from": candidate.valid_from,
+        "valid_to": candidate.valid_to,
         "now": now,
         "alive_at": how.moment.alive_at,
     }
-    again = Call("promotion_evidence", {"tenant": how.tenant, "ids": [one.id]})
+    again = Call("promotion_evidence", {"tenant": how.tenant, "ids": [candidate.id]})
     calls = [Call("promotion_sources", params), Call("promotion_targets", params), again]
     if how.check is not None:
         calls.append(how.check.looks(how.moment))
-    places = [(one.namespace, one.key), *((each["namespace"], each["key"]) for each in plan.alike)]
+    places = [
+        (candidate.namespace, candidate.key),
+        *((each["namespace"], each["key"]) for each in plan.alike),
+    ]
     locked = write.key
     for _ in range(TRIES):
-        own = ("", LOCK), (one.place, write.key), (one.place, locked), *places
+        own = ("", LOCK), (candidate.place, write.key), (candidate.place, locked), *places
         lock = lock_call([(how.tenant, *each) for each in own], how.options)
         _, sources, targets, rows, *looked = yield Query((lock, *calls))
         if how.check is not None:
             how.check.judges(looked[0])
-        target, against = _target(targets, one, write, how.policy)
-        if target in {None, write.key, locked}:
-            kept = [
-                id_
-                for id_, tier, state, updated_at in sources
-                if (tier, state, updated_at) == (Tier.WORKING, None, versions[id_])
-            ]
-            if one.id not in kept:
-                against = "it changed meanwhile: promote again"
-            else:  # outcomes may have come meanwhile
-                plan = assess(Candidate(*rows[0]), how, among=kept)
-                against = against if plan.decision.promote else "it is not proven any more"
-            if against is None:
-                return (yield from _recorded(plan, target, write, vectors, how))
-            yield Query((), commit=True)
-            return plan.stays(against)
-        locked = target
-        yield Query((), commit=True)  # which lets go of the locks: they are taken in one order
+        target, against = _target(targets, candidate, write, how.policy)
+        if target not in {None, write.key, locked}:
+            locked = target
+            yield Query((), commit=True)  # lets go of the locks: they are taken in one order
+            continue
+        kept = [
+            id_
+            for id_, tier, state, updated_at in sources
+            if (tier, state, updated_at) == (Tier.WORKING, None, versions[id_])
+        ]
+        if candidate.id not in kept:
+            against = "it changed meanwhile: promote again"
+        else:  # outcomes may have come meanwhile
+            plan = assess(Candidate(*rows[0]), how, among=kept)
+            against = against if plan.decision.promote else "it is not proven any more"
+        if against is None:
+            return (yield from _recorded(plan, target, write, vectors, how))
+        yield Query((), commit=True)
+        return plan.stays(against)
     return plan.stays(_CHANGED)
 
 
 def _target(
-    found: Rows, one: Candidate, write: Write, policy: PromotionPolicy
+    found: Rows, candidate: Candidate, write: Write, policy: PromotionPolicy
 ) -> tuple[str | None, str | None]:
     """The key of what teaches the same, and why nothing can live on in that.
 
@@ -463,8 +471,8 @@ def _target(
     text = normalised(content_of(json.loads(write.value or "{}")))
     for key, tier, state, distance, memory_type, trust, value in found:
         if distance is not None and not (
-            memory_type == one.memory_type
-            and trust_of({"trust": trust}) == one.trust
+            memory_type == candidate.memory_type
+            and trust_of({"trust": trust}) == candidate.trust
             and 1.0 - distance >= policy.near_duplicate
             and normalised(content_of(value)) == text
         ):
@@ -483,7 +491,7 @@ def _recorded(
     how: Promoting,
 ) -> Flow[Promotion]:
     """Write the successor, or reinforce the target."""
-    one, now, reinforced = plan.candidate, how.moment.now, target is not None
+    candidate, now, reinforced = plan.candidate, how.moment.now, target is not None
     puts: list[Call] = []
     if not reinforced:
         if how.moment.omit_expired:  # one that has expired is not revived
@@ -491,11 +499,11 @@ def _recorded(
         puts += put_calls([write], vectors, how.options, now, Tier.LONG_TERM)
     record: dict[str, Any] = {
         "tenant": how.tenant,
-        "sources": [one.id, *(each["id"] for each in plan.alike)],
-        "event": how.named(one.id),
+        "sources": [candidate.id, *(each["id"] for each in plan.alike)],
+        "event": how.named(candidate.id),
         "now": now,
         "detail": json.dumps({"reasons": list(map(str, plan.decision.reasons))}),
-        "place": one.place,
+        "place": candidate.place,
         "key": target or write.key,
         "kind": "reinforced" if reinforced else "promoted",
     }
@@ -504,11 +512,11 @@ def _recorded(
         return plan.stays(_CHANGED)
     return Promotion(
         promoted=True,
-        key=one.key,
+        key=candidate.key,
         successor=record["key"],
         reinforced=reinforced,
         move=record["event"],
-        sources=(one.key, *(each["key"] for each in plan.alike)),
+        sources=(candidate.key, *(each["key"] for each in plan.alike)),
         decision=plan.decision,
         reason="the same lesson was there and is reinforced" if reinforced else "promoted",
         near=plan.near,
