@@ -125,6 +125,11 @@ def normalised(text: str) -> str:
     return said.rstrip(_ENDS) or said
 
 
+def caseless(text: str) -> str:
+    """A text without case and further spaces; all else of it counts."""
+    return " ".join(text.casefold().split())
+
+
 def _folded(word: str) -> str:
     if word.isascii() or len(word) > _LONGEST:
         return word.casefold()

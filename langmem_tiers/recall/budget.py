@@ -19,7 +19,7 @@ from typing import Final
 
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Source
-from langmem_tiers.core.reading import exact_words, shortened
+from langmem_tiers.core.reading import caseless, exact_words, shortened
 from langmem_tiers.core.values import source_of
 from langmem_tiers.recall.matching import Words
 
@@ -277,7 +277,7 @@ class Text:
     """A text to compare with others that were read with the same `numbers`."""
 
     def __init__(self, text: str, numbers: dict[Feature, int]) -> None:
-        self.plain = " ".join(text.casefold().split())
+        self.plain = caseless(text)
         self.words = exact_words(text)
         self.is_short = len(self.words) <= SHORT_WORDS
         self._numbers = numbers

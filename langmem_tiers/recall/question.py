@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.memory import ROLES
+from langmem_tiers.core.reading import caseless
 from langmem_tiers.recall.means import needs
 
 MONTHS: Final = """january february march april may june july august september october november
@@ -287,5 +288,4 @@ def asks_again(value: Mapping[str, Any], query: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """A text without case, marks and further spaces."""
-    return " ".join(text.translate(_NO_MARKS).casefold().split())
+    return caseless(text.translate(_NO_MARKS))

@@ -16,6 +16,7 @@ from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.prompts import RECALLED_HEAD
+from langmem_tiers.core.reading import caseless
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory.asking import recall_query
 from langmem_tiers.postgres.flow import Flow
@@ -23,7 +24,7 @@ from langmem_tiers.recall.budget import TokenCounter, counted
 from langmem_tiers.recall.inquiry import Vectors
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.turn import trace
-from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_of, words, written
+from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_of, written
 from langmem_tiers.turn.memories import Conversation
 from langmem_tiers.turn.record import LONGEST_TASK, both_ends, told_error
 from langmem_tiers.turn.sources import FunctionSource, answered, items_of
@@ -404,7 +405,7 @@ class _Piece:
         """Write it."""
         memory = self.fragment.memory
         self.says(self.fragment)
-        self.said = (words(self.fragment.text), *(() if memory is None else (memory.place,)))
+        self.said = (caseless(self.fragment.text), *(() if memory is None else (memory.place,)))
 
     def says(self, fragment: Fragment) -> None:
         """Say this much of it."""
@@ -448,7 +449,7 @@ class _Page:
                 one.reason = _ELSEWHERE
             elif fragment.repeats:
                 one.reason = f"left out: {fragment.repeats}"
-            elif memory is not None and words(fragment.text) == words(query):
+            elif memory is not None and caseless(fragment.text) == caseless(query):
                 one.reason = _THE_PROMPT
             one.needless = bool(one.reason)
             for each in one.said:

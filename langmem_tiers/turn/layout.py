@@ -118,11 +118,6 @@ class Section:
         return "\n".join(one.text for one in self.fragments if not one.repeats)
 
 
-def words(text: str) -> str:
-    """A text, whatever its case and spaces."""
-    return " ".join(text.split()).casefold()
-
-
 VERBATIM: Final = "{content}"
 MESSAGE: Final = "{stamp}{speaker}{origin}: {content}"
 FIELDS: Final = listed(

@@ -15,11 +15,12 @@ from functools import partial
 from typing import Any, Final
 
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.reading import caseless
 from langmem_tiers.core.threads import Daemons, adone_by, answer_awaited, done_by
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.state import EMOTION, GOAL, TASK, ShortTermSnapshot, Whose, look
-from langmem_tiers.turn.layout import Fragment, Layout, Section, words
+from langmem_tiers.turn.layout import Fragment, Layout, Section
 from langmem_tiers.turn.memories import Conversation, MemorySource
 from langmem_tiers.turn.persona import OperationalState, Persona
 
@@ -247,7 +248,7 @@ def _identity(answers: Sequence[Any]) -> Section:
     for question, answer in zip(_QUERIES, answers, strict=True):
         ids: set[str] = set()
         for one in items_of(answer, "identity", question):
-            text, why = words(one.text), ""
+            text, why = caseless(one.text), ""
             if one.key in ids:
                 why = f"another answer to {question!r} has the id {one.key!r}"
             elif text in said:
