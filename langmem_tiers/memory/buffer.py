@@ -10,7 +10,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from langmem_tiers.core.checks import checked_list, share
+from langmem_tiers.core.checks import checked_kind, checked_list, share
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.types import MemoryTypes
@@ -172,13 +172,8 @@ class WorkingMemoryBuffer:
         The context stays the same: nothing fades, and what is in mind already keeps the higher of
         its two relevances.
         """
-        found = list(checked_list(recollections, "recollections", "what get_context returns"))
-        for one in found:
-            if not isinstance(one, Recollection):
-                raise InvalidTypeError(
-                    f"what was found are recollections, not {type(one).__name__}: pass what "
-                    "get_context returns"
-                )
+        several = checked_list(recollections, "recollections", "what get_context returns")
+        found = [checked_kind(one, Recollection, "one of recollections") for one in several]
         with self.changing:
             self.held = fed(self.held, found, self.capacity)
             return self.items
