@@ -202,16 +202,16 @@ def checked_text(given: object, what: str) -> str:
     return given
 
 
-def checked_content(content: object) -> str:
+def checked_content(content: object, what: str = "content") -> str:
     """A text that is to be remembered, or looked at by the gate, whatever signs it has.
 
     Raises:
         InvalidInputError: for anything else.
     """
     if not isinstance(content, str):
-        raise InvalidTypeError(f"content is text, not {type(content).__name__}")
+        raise InvalidTypeError(f"{what} is text, not {type(content).__name__}")
     if not content.strip():
-        raise InvalidInputError("content is empty: there is nothing to remember")
+        raise InvalidInputError(f"{what} is empty: there is nothing to remember")
     return content
 
 
@@ -318,7 +318,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
 """What each field of a value is checked by."""
 _LISTS: Final = ("tags", "derived_from", "entities", "recalled")
 _READ_ONCE: Final[Mapping[str, Callable[[Any, str], Any]]] = {
-    "content": lambda given, _: checked_content(given),
+    "content": checked_content,
     "memory_type": lambda given, name: checks.checked_kind(given, str, name),
     "key": lambda given, _: check_key(given),
     **dict.fromkeys(("source", "speaker"), label),

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from secrets import randbelow
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from langmem_tiers.core.context import Caller, MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
@@ -27,6 +27,7 @@ from langmem_tiers.remember import new
 from langmem_tiers.remember.echo import RecalledLately, echo_of
 from langmem_tiers.remember.gate import Decision, Gate, Places, Verdict
 from langmem_tiers.remember.new import Known, NewMemory
+from langmem_tiers.remember.review import Panel
 from langmem_tiers.remember.transaction import Applied, trusted, write
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import Write
@@ -193,12 +194,20 @@ class Pipeline:
         echoes = yield from apart(
             lambda: [*map(echo_of, contents, recalled)], long + extent(compared)
         )
-        candidates = []
-        for one, echo in zip(memories, echoes, strict=True):
+        candidates, named, copied = list[NewMemory](), dict[int, Known](), list[int]()
+        for at, (one, echo) in enumerate(zip(memories, echoes, strict=True)):
             unnamed = echo is not None and echo.key is None  # there is nothing to look up
             candidates.append(replace(one, recalled=(echo,) if unnamed else ()))
-        sources = yield from self._look_up(candidates, writes, echoes, context)
-        reviews = yield from self._reviews(candidates, long)
+            if echo is not None and not unnamed:
+                named[at] = echo
+            if policy.trust.of_source(one.source) < policy.keep_copies_from:
+                copied.append(at)
+        sources: Mapping[int, Places] = {}
+        if named or copied:
+            sources = yield from self._look_up(candidates, writes, named, copied, context)
+        reviews: Mapping[int, ReviewResult] = {}
+        if gate.panel is not None:
+            reviews = yield from self._reviews(gate.panel, candidates, long)
         verdicts = yield from apart(
             lambda: [gate.of(one, reviews.get(at)) for at, one in enumerate(candidates)], long
         )
@@ -210,20 +219,16 @@ class Pipeline:
         self,
         candidates: list[NewMemory],
         writes: Sequence[Write],
-        echoes: Sequence[Known | None],
+        named: Mapping[int, Known],
+        copied: Sequence[int],
         context: MemoryContext,
     ) -> Flow[Mapping[int, Places]]:
         """Say in each candidate what is stored that it repeats; and what it is derived from.
 
-        That is what it repeats and lasts less long. Each is named by its place among the
-        candidates.
+        That is what it repeats and lasts less long. Each is known by its place among the
+        candidates: those that repeat a memory that is `named`, and those whose copies are sought.
         """
-        sources, trust = dict[int, Places](), self.gate.policy.trust.of_source
-        adds = self.gate.policy.keep_copies_from
-        copied = [at for at, one in enumerate(candidates) if trust(one.source) < adds]
-        named = {at: echo for at, echo in enumerate(echoes) if echo is not None and echo.key}
-        if not named and not copied:
-            return sources
+        sources = dict[int, Places]()
         texts = [(writes[at].place.namespace, candidates[at].content) for at in copied]
         found, copies = yield Query(self._look_ups([*named.values()], texts, context), commit=True)
         for number, key, value in copies:
@@ -289,12 +294,9 @@ class Pipeline:
         return Known(content=content_of(value), key=key, namespace=decode(*there))
 
     def _reviews(
-        self, candidates: Sequence[NewMemory], long: int
+        self, panel: Panel, candidates: Sequence[NewMemory], long: int
     ) -> Flow[Mapping[int, ReviewResult]]:
         """What chat models say of those that they are asked about, by place; all at once."""
-        panel = self.gate.panel
-        if panel is None:
-            return {}
         needed = yield from apart(lambda: [*map(self.gate.asks, candidates)], long)
         asked = [at for at, one in enumerate(needed) if one]
         if not asked:
@@ -331,9 +333,9 @@ class Pipeline:
             said = told.turn is not None or (told.session and told.speaker)
             if not said and self._types.get(memory_type).personal:
                 told = told._replace(turn=self._runs.next_turn(by, put.place, now))
-            named = [places[key] for key in one.derived_from]
-            echoes = put.echoes  # what is named is not only repeated
-            if named:
+            named, echoes = list[tuple[Place, str]](), put.echoes
+            if one.derived_from:  # what is named is not only repeated
+                named += [places[key] for key in one.derived_from]
                 echoes = tuple(each for each in echoes if each not in named)
             rooms = () if spares is None else self.gate.rooms(memory_type, put.tier)
             placed.append(
@@ -376,7 +378,7 @@ def _may_repeat(
     does what has a key of its own, unless it comes with what was recalled: who names a key means
     that memory.
     """
-    given = tuple(new.recalled_texts(one.recalled))
+    given = cast("tuple[Known, ...]", one.recalled)  # as it was read once
     if (one.source == Source.USER and one.speaker) or (one.key is not None and not given):
         return ()
     if not given and not leaving:

@@ -12,11 +12,9 @@ from typing import Any, TypeVar
 
 from langgraph.store.base import GetOp, Item, Op, PutOp, Result, TTLConfig
 
-from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.config import Role, StoreOptions
 from langmem_tiers.core.errors import DatabaseError, TenantRequiredError
-from langmem_tiers.core.memory import TIERS, Moment, RelationSize, Tier, TierStats
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres import flow, migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, unhurried
@@ -294,15 +292,6 @@ class StoreFlows:
         ttl = self._ttl()
         return ttl.get("default_ttl") if ttl else None
 
-    def move(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> Flow[bool]:
-        """Move a memory to another tier; False if it is not there, or there already."""
-        one = ops.to_write(PutOp(namespace, key, None), self.options)
-        return (
-            yield from write.move(
-                one.place, key, options=self.options, moment=self.moment(), tier=ops.to_tier(tier)
-            )
-        )
-
     @unhurried
     def set_up(self) -> Flow[None]:
         """Create or migrate the schema."""
@@ -338,29 +327,6 @@ class StoreFlows:
         built = yield from upkeep.optimize(self.options, build=self.acting == "owner")
         self._state_expires = -math.inf
         return built
-
-    def stats(self, tenant: str | None) -> Flow[list[TierStats]]:
-        """What each tier holds, but for what has expired and is not to be seen."""
-        if tenant is not None:
-            encode((checked_kind(tenant, str, "tenant"),))
-        yield from self.flush_aside()
-        params = {
-            "tenant": tenant,
-            "schema_prefix": self.options.schema_prefix,
-            "alive_at": self.moment().alive_at,
-        }
-        (rows,) = yield Query((Call("stats", params),), commit=True)
-        names = ("memories", "vectors", "tenants", "accesses", "expiring", "bytes")
-        return [
-            TierStats(tier=Tier(row[0]), **dict(zip(names, map(int, row[1:]), strict=True)))
-            for row in rows
-        ]
-
-    def sizes(self) -> Flow[list[RelationSize]]:
-        """Every table and index with its size on disk."""
-        schemas = [self.options.schema(name) for name in ("memory", *TIERS)]
-        (rows,) = yield Query((Call("sizes", {"schemas": schemas}),), commit=True)
-        return [RelationSize(relation=row[0], kind=row[1], bytes=row[2]) for row in rows]
 
     @unhurried
     def sweep(self) -> Flow[int]:

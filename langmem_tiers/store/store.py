@@ -17,25 +17,28 @@ from langgraph.store.base import (
     BaseStore,
     NotProvided,
     Op,
+    PutOp,
     Result,
     TTLConfig,
     ensure_embeddings,
 )
 
 from langmem_tiers.core import config
-from langmem_tiers.core.checks import checked_clock, checked_number
+from langmem_tiers.core.checks import checked_clock, checked_kind, checked_number
 from langmem_tiers.core.config import Audit, Bounds, StoreOptions, checked_audit, roles_of
 from langmem_tiers.core.context import user_templates
 from langmem_tiers.core.errors import ConfigurationError, TieredMemoryError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.postgres import embeddings
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
-from langmem_tiers.postgres.flow import Flow, both, checked_flow
+from langmem_tiers.postgres.flow import Flow, both, checked_flow, rows_of
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.postgres.target import Target
 from langmem_tiers.store.flows import StoreFlows
-from langmem_tiers.store.ops import NEVER, to_tier
+from langmem_tiers.store.ops import NEVER, to_tier, to_write
+from langmem_tiers.store.write import move
 
 T = TypeVar("T")
 DEFAULT_INTERVAL_MINUTES = 5.0
@@ -301,7 +304,9 @@ class TieredStore(BaseStore):
         Returns:
             False if there is no such memory, or it is in that tier already.
         """
-        return self.flows.move(namespace, key, tier)
+        one = to_write(PutOp(namespace, key, None), self.options)
+        moment = self.flows.moment()
+        return move(one.place, key, options=self.options, moment=moment, tier=to_tier(tier))
 
     move, amove = both(_move)
 
@@ -338,13 +343,27 @@ class TieredStore(BaseStore):
 
         What has expired is not counted, unless `ttl` has `omit_expired` False.
         """
-        return self.flows.stats(tenant)
+        if tenant is not None:
+            encode((checked_kind(tenant, str, "tenant"),))
+        yield from self.flows.flush_aside()
+        params = {
+            "tenant": tenant,
+            "schema_prefix": self.options.schema_prefix,
+            "alive_at": self.flows.moment().alive_at,
+        }
+        names = ("memories", "vectors", "tenants", "accesses", "expiring", "bytes")
+        return [
+            TierStats(tier=Tier(tier), **dict(zip(names, map(int, counts), strict=True)))
+            for tier, *counts in (yield from rows_of("stats", **params))
+        ]
 
     stats, astats = both(_stats)
 
     def _sizes(self) -> Flow[list[RelationSize]]:
         """Every table and index of the store with its size on disk, largest first."""
-        return self.flows.sizes()
+        schemas = [self.options.schema(name) for name in ("memory", *Tier)]
+        rows = yield from rows_of("sizes", schemas=schemas)
+        return [RelationSize(relation=name, kind=kind, bytes=size) for name, kind, size in rows]
 
     sizes, asizes = both(_sizes)
 
