@@ -255,6 +255,24 @@ def test_the_question_is_the_humans_or_a_key_or_a_function_of_the_state(ready: T
     assert said(nobody) == [INVOICES]  # the newest
 
 
+def test_a_coordinator_serves_all_runs_of_its_context(ready: TieredStore, url: str) -> None:
+    made: list[tuple[TieredStore, MemoryContext]] = []
+
+    def counted(store: TieredStore, *, context: MemoryContext) -> MemoryCoordinator:
+        made.append((store, context))
+        return MemoryCoordinator(store, context=context)
+
+    node, asks = create_recall_node(coordinator=counted), {"messages": ["Where is the vault?"]}
+    other = replace(ACME, project_id="other")
+    for whose in (ACME, other, ACME):
+        graph_of(node, ready).invoke(asks, context=whose)
+    assert made == [(ready, ACME), (ready, other)]
+    with TieredStore.from_conn_string(url, index=text_index()) as again:
+        found = graph_of(node, again).invoke(asks, context=ACME)
+    assert made[2:] == [(again, ACME)]
+    assert said(found) == said(graph_of(node, ready).invoke(asks, context=ACME))
+
+
 def test_the_options_are_those_of_get_context_and_refused_when_the_node_is_made() -> None:
     whole = inspect.signature(MemoryCoordinator.get_context).parameters.values()
     told = {one.name: one.default for one in whole if one.kind is inspect.Parameter.KEYWORD_ONLY}
