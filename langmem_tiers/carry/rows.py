@@ -413,7 +413,7 @@ def without(scrubber: Scrubber, table: str, row: dict[str, Any]) -> dict[str, An
     """A row without what was forgotten; None if it goes."""
     if table == "events":
         told = Event(row["event"], row["kind"], row["id"], row["target"], row["detail"])
-        kept = scrubber.event(told)
+        kept = scrubber.without(told)
         return None if kept is None else {**row, **kept._asdict()}
     if not scrubber.erased.isdisjoint({row.get("id"), row.get("source")}):
         return None

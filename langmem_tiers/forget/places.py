@@ -325,64 +325,66 @@ class Scrubber:
         """How many others lose what they quote, or who holds them."""
         return len(self.changed) + len(self.quoting) + len({*self.held} - {*self.intentions})
 
-    def add_event(self, one: Event) -> None:
+    def add_event(self, event: Event) -> None:
         """Judge an event."""
-        session = one.detail.get("session_id")
-        if one.turn is not None and isinstance(session, str):
-            self.sessions[one.turn] = session
-        kept = self.event(one)
-        if kept is one:
+        session = event.detail.get("session_id")
+        if event.turn is not None and isinstance(session, str):
+            self.sessions[event.turn] = session
+        kept = self.without(event)
+        if kept is event:
             return
         if kept is None:
-            self.events.append(one.event)
+            self.events.append(event.event)
         else:
             self.changed.append(kept)
-        if one.turn is not None:
-            self.turned.add(one.turn)
+        if event.turn is not None:
+            self.turned.add(event.turn)
 
-    def event(self, one: Event) -> Event | None:
-        """An event without what is forgotten: itself if it holds nothing of it, None if it goes."""
-        told_user = one.detail.get("user_id")
-        of_user = told_user == self.user or one.turn in self.turns
-        if (self.user is not None and of_user) or self._named(unquote(one.event)):
+    def without(self, event: Event) -> Event | None:
+        """Return an event without what is forgotten: itself if it holds none, None if it goes."""
+        told_user = event.detail.get("user_id")
+        of_user = told_user == self.user or event.turn in self.turns
+        if (self.user is not None and of_user) or self._named(unquote(event.event)):
             return None
-        parties = {one.id, one.target} - {None}
+        parties = {event.id, event.target} - {None}
         mine = parties & self.erased
         if mine and mine == parties:
             return None
         if not mine and self.owner is not None and told_user not in (None, self.owner):
-            return one
-        below = [i for name in _IDS for i in _listed(one.detail.get(name))]
-        keyed = not self.passages.keys.isdisjoint(strings_of(one.detail, names=True))
+            return event
+        below = [i for name in _IDS for i in _listed(event.detail.get(name))]
+        keyed = not self.passages.keys.isdisjoint(strings_of(event.detail, names=True))
         related = bool(mine) or not self.erased.isdisjoint(below) or keyed
-        detail = self._without_ids(self.passages.scrubbed(one.detail, related=related))
-        if detail == one.detail and not mine:
-            return one
-        if one.kind in _GONE:
+        detail = self._without_ids(self.passages.scrubbed(event.detail, related=related))
+        if detail == event.detail and not mine:
+            return event
+        if event.kind in _GONE:
             return None
-        return one._replace(
-            id=None if one.id in mine else one.id,
-            target=None if one.target in mine else one.target,
+        return event._replace(
+            id=None if event.id in mine else event.id,
+            target=None if event.target in mine else event.target,
             detail=detail,
         )
 
-    def add_memory(self, one: MemoryRow) -> None:
+    def add_memory(self, memory: MemoryRow) -> None:
         """Judge a memory, unless it is another user's own and did not come from it."""
-        mine = self.owner is None or one.user_id in (None, self.owner) or one.id in self.suspect
-        if mine and one.id not in self.erased:
-            value = self.unquoted(one.value)
-            if value != one.value:
-                self.quoting[one.id] = one._replace(value=value)
-            if self.passages.repeated_in(content_of(one.value)):
-                self.alike.append(one)
+        mine = (
+            self.owner is None or memory.user_id in (None, self.owner) or memory.id in self.suspect
+        )
+        if mine and memory.id not in self.erased:
+            value = self.unquoted(memory.value)
+            if value != memory.value:
+                self.quoting[memory.id] = memory._replace(value=value)
+            if self.passages.repeated_in(content_of(memory.value)):
+                self.alike.append(memory)
 
     def unquoted(self, value: dict[str, Any]) -> dict[str, Any]:
-        """The value of another memory without what it quotes beside its content."""
+        """Return the value of another memory without what it quotes beside its content."""
         texts = (name for name in ("content", "text") if isinstance(value.get(name), str))
         kept = STRUCTURE | {next(texts, "content")}
         return {
-            name: one if name in kept else self.passages.scrubbed(one)
-            for name, one in value.items()
+            name: told if name in kept else self.passages.scrubbed(told)
+            for name, told in value.items()
         }
 
     def is_state_gone(self, state: State) -> bool:

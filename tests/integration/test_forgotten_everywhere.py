@@ -6,6 +6,7 @@ import json
 import shutil
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -305,9 +306,20 @@ def test_a_receipt_whose_words_were_changed_is_refused(store: TieredStore, url: 
     assert [each.verb for each in memory.audit()][:1] == ["receipt"]
 
 
+@contextmanager
+def unlogging(url: str) -> Iterator[TieredStore]:
+    """Give a store whose database logs nothing; it logs again for the tests that follow."""
+    try:
+        with TieredStore(url, index=text_index(), audit=Audit(writes=False)) as store:
+            store.setup()
+            yield store
+    finally:
+        with TieredStore(url, index=text_index(), audit=Audit(writes=True)) as store:
+            store.setup()
+
+
 def test_where_nothing_is_logged_the_database_keeps_the_receipt_alone(url: str) -> None:
-    with TieredStore(url, index=text_index(), audit=Audit(writes=False)) as store:
-        store.setup()
+    with unlogging(url) as store:
         memory = coordinator(store)
         memory.store("Ada lives in Rome.", "semantic", key="ada")
         receipt = memory.forget(key="ada")
@@ -319,8 +331,7 @@ def test_where_nothing_is_logged_the_database_keeps_the_receipt_alone(url: str) 
 
 @pytest.mark.parametrize(("name", "text"), [("Ada", "ADA lives."), ("Rénée", "A note to rénée.")])
 def test_a_subjects_receipt_of_before_finds_its_name(url: str, name: str, text: str) -> None:
-    with TieredStore(url, index=text_index(), audit=Audit(writes=False)) as store:
-        store.setup()
+    with unlogging(url) as store:
         memory = coordinator(store)
         memory.store(f"{name} lives in Rome.", "semantic", key="one")
         given = memory.forget(subject=name).to_json()
