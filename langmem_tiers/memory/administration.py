@@ -24,7 +24,7 @@ from langmem_tiers.consolidate import archive as cold
 from langmem_tiers.consolidate.archive import ArchiveFile, ArchiveReport, RestoreReport
 from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.core.checks import checked_flag, checked_whole
+from langmem_tiers.core.checks import checked_flag, checked_kind, checked_whole
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory.asking import memory_key
@@ -69,14 +69,8 @@ def reading(
     """The same, of a store that may have no index and so no coordinator."""
     tenant = of_all(context)
     store.options.bounds.check_limit(checked_whole(limit, "limit", 1, 2**31 - 1))
-    named = None if key is None else memory_key(key)
-    return _entries(store, context, tenant, named, limit)
-
-
-def _entries(
-    store: TieredStore, context: MemoryContext, tenant: str, named: str | None, limit: int
-) -> Flow[tuple[AuditEntry, ...]]:
-    key = named and (yield from key_of(named, context, store.flows.moment().alive_at))
+    if key is not None:
+        key = yield from key_of(memory_key(key), context, store.flows.moment().alive_at)
     return (yield from entries(tenant, key, limit))
 
 
@@ -206,8 +200,7 @@ def archiving(
     A cycle is named after its day, so that one that was broken off is done again under the same
     names.
     """
-    if not isinstance(policy, ArchivalPolicy):
-        raise InvalidTypeError(f"policy is an ArchivalPolicy, not {type(policy).__name__}")
+    checked_kind(policy, ArchivalPolicy, "policy")
     checked_flag(dry_run, "dry_run")
     files = archive_files()
     files.check(policy.url)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from langmem_tiers.core.checks import label
+from langmem_tiers.core.checks import checked_flag, checked_kind, label
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
@@ -83,17 +83,14 @@ def record_outcome(
             "an outcome of what? Give the memories that were shown, or the run_id that they "
             "were recalled for"
         )
-    if not isinstance(success, bool):
-        raise InvalidTypeError(
-            f"success is True or False, not {short(success)}: say how the run went"
-        )
+    succeeded = checked_flag(success, "success, how the run went,")
     now = memory.tiered_store.flows.now
-    for name, text in (("question", question), ("answer", answer)):
-        if not isinstance(text, str | None):
-            raise InvalidTypeError(f"{name} is a text, not {short(text)}")
+    for what, text in (("question", question), ("answer", answer)):
+        if text is not None:
+            checked_kind(text, str, what)
     said = None if answer is None else Said(question or "", answer)
     named = run or str(uuid4())
-    return settle(named, memory.context, success=success, now=now, shown=shown, said=said)
+    return settle(named, memory.context, success=succeeded, now=now, shown=shown, said=said)
 
 
 def listed(given: Any) -> list[Any]:

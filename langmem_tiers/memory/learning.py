@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +19,12 @@ from langchain_core.language_models import BaseChatModel
 from langmem_tiers.core.checks import (
     checked_function,
     checked_kind,
-    is_number,
+    checked_number,
     label,
     normalised_tags,
 )
 from langmem_tiers.core.context import Caller, MemoryContext
-from langmem_tiers.core.errors import InvalidTypeError, TieredMemoryError, short
+from langmem_tiers.core.errors import InvalidTypeError, TieredMemoryError
 from langmem_tiers.core.memory import Recollections, StoreResult, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.types import ATTEMPT, REFLEXION
@@ -348,8 +349,7 @@ def reflect(
         raise InvalidTypeError("reflect takes a list of attempts: for one, reflect([attempt])")
     given = listed(attempts)
     for one in given:
-        if not isinstance(one, FailedAttempt):
-            raise InvalidTypeError(f"an attempt is a FailedAttempt, not {type(one).__name__}")
+        checked_kind(one, FailedAttempt, "an attempt")
     reflector = None if model is None else reflector_of(model)
     kept = yield from _kept(memory, given)
     if reflector is None:
@@ -366,13 +366,11 @@ def learn_from(memory: Memory, told: Experience, reflector: Reflector) -> Flow[l
 
 def _kept(memory: Memory, attempts: Sequence[FailedAttempt]) -> Flow[list[StoreResult]]:
     """Store attempts, each once, and say what became of each."""
-    own = yield from _attempts(memory, list(dict.fromkeys(attempts)))
-    return (yield from memory.pipeline.remember(own, memory.context)) if own else []
-
-
-def _attempts(memory: Memory, attempts: Sequence[FailedAttempt]) -> Flow[list[NewMemory]]:
-    """Attempts as they are stored: held back where what a tool said instructs its reader."""
-    return memory.gate.screening([one.to_memory(memory.context) for one in attempts])
+    context = memory.context
+    own = [one.to_memory(context) for one in dict.fromkeys(attempts)]
+    # held back where what a tool said instructs its reader
+    kept = yield from memory.gate.screening(own)
+    return (yield from memory.pipeline.remember(kept, context)) if kept else []
 
 
 def _learned(memory: Memory, told: Experience, reflector: Reflector) -> Flow[list[StoreResult]]:
@@ -410,7 +408,7 @@ def _stored(memory: Memory, told: Experience, drawn: Sequence[Drawn]) -> Flow[li
         return []
     context, store = memory.context, memory.tiered_store.flows
     shown = list(dict.fromkeys(one.kind.shown for one in drawn if one.kind is not None))
-    kept = yield from _attempts(memory, shown)
+    kept = yield from memory.gate.screening([one.to_memory(context) for one in shown])
     origins = dict(zip(shown, kept, strict=True))
     made = yield from memory.gate.screening([one.to_memory(told, context) for one in drawn])
     lessons_ = [
@@ -449,8 +447,9 @@ class Reflections:
 
     def finish(self, caller: Caller, timeout: float | None) -> bool:
         """Wait for what is under way for a caller now, and tell whether it is done."""
-        if timeout is not None and not is_number(timeout):
-            raise InvalidTypeError(f"timeout is a number of seconds or None, not {short(timeout)}")
+        if timeout is not None:
+            use = "a number of seconds or None"
+            checked_number(timeout, "timeout", -math.inf, math.inf, use=use)
         with self._lock:
             mine = list(self._begun.get(caller, ()))
         return not wait(mine, timeout).not_done

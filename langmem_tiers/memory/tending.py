@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langmem_tiers.consolidate.models import summariser_of
 from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.core.checks import checked_flag, label, parsed_moment
+from langmem_tiers.core.checks import checked_flag, checked_kind, label, name, parsed_moment
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, NotQuarantinedError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place, encode
@@ -135,8 +135,7 @@ def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
     Of the context's project, or of all if it names none. The working tier is not touched
     otherwise.
     """
-    if label(session_id, "session_id") is None:
-        raise InvalidTypeError("session_id is a string: name the session")
+    name(session_id, "session_id")
     tenant = memory.context.root
     params = {
         **memory.context.whose,
@@ -169,10 +168,8 @@ def list_quarantined(
             print(one.source, one.content, one.reason)
         ```
     """
-    if after is not None and not isinstance(after, Quarantined):
-        raise InvalidTypeError(
-            f"after is the last memory of the page before, not {type(after).__name__}"
-        )
+    if after is not None:
+        checked_kind(after, Quarantined, "after, the last memory of the page before,")
     return quarantine.quarantined(
         memory.context,
         memory.tiered_store.flows.moment(),

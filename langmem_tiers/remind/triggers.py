@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from dateutil.rrule import rrule, rrulestr  # type: ignore[import-untyped]
 
-from langmem_tiers.core.checks import label, parsed_moment, zone_of
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.checks import checked_kind, checked_mapping, name, parsed_moment, zone_of
+from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.values import encode_value
@@ -61,9 +61,7 @@ def checked_rule(rule: object) -> str:
     Raises:
         InvalidInputError: for anything else.
     """
-    if not isinstance(rule, str):
-        raise InvalidTypeError(f"a recurrence is a text, not {type(rule).__name__}")
-    told = rule.removeprefix("RRULE:")
+    told = checked_kind(rule, str, "a recurrence").removeprefix("RRULE:")
     if not _RULE.fullmatch(told) or not _is_known(dict(one.split("=") for one in told.split(";"))):
         raise InvalidInputError(
             f"{short(rule)} is no recurrence: use a rule of RFC 5545 such as "
@@ -179,9 +177,7 @@ class When:
 
     def __post_init__(self) -> None:
         """Refuse a cue that says nothing."""
-        if not isinstance(self.cue, str):
-            raise InvalidTypeError(f"a cue is text, not {type(self.cue).__name__}")
-        utf8_bytes(self.cue, "cue")
+        utf8_bytes(checked_kind(self.cue, str, "a cue"), "cue")
         if len(self.cue) > _LONGEST_CUE:
             raise InvalidInputError(
                 f"the cue has {len(self.cue):,} characters, of {_LONGEST_CUE:,} at most: say it in "
@@ -234,10 +230,8 @@ class BeforeTool:
 
     def __post_init__(self) -> None:
         """Refuse what is no name, or no JSON."""
-        if label(self.name, "the name of a tool") is None:
-            raise InvalidTypeError("the name of a tool is a string, not None")
-        if not isinstance(self.args, Mapping):
-            raise InvalidTypeError(f"args is a mapping, not {type(self.args).__name__}")
+        name(self.name, "the name of a tool")
+        checked_mapping(self.args, "args", "{'environment': 'prod*'}")
         object.__setattr__(self, "args", json.loads(encode_value(dict(self.args))))
 
     @property
@@ -252,8 +246,8 @@ class BeforeTool:
     def is_of(self, call: NextCall) -> bool:
         """Whether it is about that call."""
         return call.name == self.name and all(
-            name in call.args and _fits(call.args[name], wanted)
-            for name, wanted in self.args.items()
+            argument in call.args and _fits(call.args[argument], wanted)
+            for argument, wanted in self.args.items()
         )
 
     def __str__(self) -> str:
@@ -278,8 +272,7 @@ class If:
 
     def __post_init__(self) -> None:
         """Refuse what is no name."""
-        if label(self.predicate, "the name of a predicate") is None:
-            raise InvalidTypeError("the name of a predicate is a string, not None")
+        name(self.predicate, "the name of a predicate")
 
     @property
     def found_by(self) -> str:
@@ -343,8 +336,8 @@ def trigger_of(**named: Any) -> Trigger:
         raise InvalidInputError(
             f"an intention has one trigger, not {' and '.join(given)}: intend it once for each"
         )
-    for name in given:
-        one, kind = named[name], TRIGGERS[name]
+    for argument in given:
+        one, kind = named[argument], TRIGGERS[argument]
         return one if isinstance(one, kind) else kind(one)
     return At()
 

@@ -392,7 +392,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         ({"at": "2026-03-01T12:00"}, "at needs a time zone"),
         ({"at": "soon"}, "is no date"),
         ({"cue": "when it is"}, "names nothing that could be recognised"),
-        ({"cue": 3}, "a cue is text"),
+        ({"cue": 3}, "a cue is a str"),
         ({"cue": "Anna", "before_tool": "deploy"}, "one trigger, not cue and before_tool"),
         ({"before_tool": ""}, "the name of a tool"),
         ({"when": ""}, "the name of a predicate"),
