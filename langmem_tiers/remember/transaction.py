@@ -212,17 +212,21 @@ def _admitted(
         raise InvalidInputError(next(iter(refused.values())))
     origins, there, new = yield from _found(writes, lock, moment)
     kept: list[Write] = []
-    for one in (one for one in writes if one.name not in refused):
+    for one in writes:
+        if one.name in refused:
+            continue
+        stands = there.get(one.name)
         try:
-            settled = _settled(one, origins[one.name], changing)
-        except InvalidInputError as why:
+            settled = _said_again(_settled(one, origins[one.name], changing), stands)
+        except InvalidInputError as error:
             if not sparing:
                 raise
-            refused[one.name] = str(why)
+            refused[one.name] = str(error)
+            continue
+        if (why_not := _refusal(settled, stands)) is None:
+            kept.append(settled)
         else:
-            kept.append(_said_again(settled, there.get(one.name)))
-    refused |= {one.name: no for one in kept if (no := _refusal(one, there.get(one.name)))}
-    kept = [one for one in kept if one.name not in refused]
+            refused[one.name] = why_not
     evicted, full = yield from room.make_room(kept, there, moment)
     written = [one for one in kept if one.name not in full]
     return Applied(written, {**refused, **full}, evicted, new=new)
