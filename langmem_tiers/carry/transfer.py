@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -181,17 +181,30 @@ def _dropped(tenant: str, writer: Writer) -> Flow[None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Importing:
+class Importing:
     """What is imported, and how."""
 
     store: TieredStore
-    tenant: str
+    context: MemoryContext
     path: str | os.PathLike[str]
-    source: str | None
-    policy: TrustPolicy
-    readmit: bool
-    model: str | None
-    advance: Callable[[int], object]
+    source: str | None = None
+    """Who answers for the file; None if whoever runs the import does."""
+    policy: TrustPolicy = field(default_factory=TrustPolicy)
+    readmit: bool = False
+    model: str | None = None
+    """The embedding model, if it is known."""
+    advance: Callable[[int], object] = lambda _: None
+    """Hears of each row twice: checked, and written."""
+
+    def __post_init__(self) -> None:
+        """Check what callers give."""
+        label(self.source, "source")
+        checked_flag(self.readmit, "readmit")
+
+    @property
+    def tenant(self) -> str:
+        """As the database names it."""
+        return self.context.root
 
     def reader(self) -> Reader:
         """Open the file, to be read from its beginning."""
@@ -249,21 +262,8 @@ class _Seen(NamedTuple):
 
 
 @unhurried
-def import_all(
-    store: TieredStore,
-    context: MemoryContext,
-    path: str | os.PathLike[str],
-    *,
-    source: str | None,
-    readmit: bool,
-    policy: TrustPolicy,
-    model: str | None = None,
-    advance: Callable[[int], object] = lambda _: None,
-) -> Flow[ImportReport]:
+def import_all(how: Importing) -> Flow[ImportReport]:
     """Bring all rows of an export back as they were: look at all of it, then write it.
-
-    `source` answers for the file, or whoever runs the import if it is None. `model` is the
-    embedding model, if it is known; `advance` hears of each row twice: checked, and written.
 
     Raises:
         ConfigurationError: if the store has not the rights of the owner.
@@ -272,19 +272,9 @@ def import_all(
             database that was set up otherwise, or if the tenant has anything already.
         LeaseLostError: while somebody consolidates the tenant.
     """
-    how = _Importing(
-        store=store,
-        tenant=context.root,
-        path=path,
-        source=None if source is None else label(source, "source"),
-        policy=policy,
-        readmit=checked_flag(readmit, "readmit"),
-        model=model,
-        advance=advance,
-    )
     set_up = yield from _set_up()
     yield Query((), commit=True)
-    if (acting := store.runner.acting) != "owner":
+    if (acting := how.store.runner.acting) != "owner":
         raise ConfigurationError(
             "an import has to see whether others have its ids, as the database's owner may, and "
             f"this store's rights are those of a role {acting!r}: open it as the owner"
@@ -314,7 +304,7 @@ def import_all(
 # What is looked at before anything is written
 
 
-def _check_header(reader: Reader, how: _Importing, set_up: Mapping[str, Any]) -> None:
+def _check_header(reader: Reader, how: Importing, set_up: Mapping[str, Any]) -> None:
     """See that a database that is `set_up` so can hold what the file has.
 
     Raises:
@@ -349,7 +339,7 @@ def _shape(vectors: Mapping[str, Any] | None) -> str:
     return "no vectors" if vectors is None else f"{vectors['vector_type']}s of {vectors['dims']}"
 
 
-def _begun(how: _Importing, export: str) -> Flow[_Begun | None]:
+def _begun(how: Importing, export: str) -> Flow[_Begun | None]:
     """The import of this export that goes on, if one does; else nothing of the tenant is there.
 
     Raises:
@@ -385,7 +375,7 @@ def _check_empty(tenant: str) -> Flow[None]:
 
 
 def _checked(
-    reader: Reader, how: _Importing, tables: rows.Tables, begun: _Begun | None
+    reader: Reader, how: Importing, tables: rows.Tables, begun: _Begun | None
 ) -> Flow[_Seen]:
     """Check all of a file, and what of it was forgotten here; nothing is written."""
     secret = yield from rows_of("tombstone_key", tenant=how.tenant)
@@ -421,7 +411,7 @@ def look(reader: Reader, tenant: str, tables: rows.Tables) -> Batch | None:
     return batch
 
 
-def _begin(how: _Importing, export: str, seen: _Seen) -> Flow[_Begun]:
+def _begin(how: Importing, export: str, seen: _Seen) -> Flow[_Begun]:
     """Note that an import begins, with the ids that it takes."""
     begun = _Begun(export, 0, (yield from _shift(how, seen)), how.source, how.readmit)
     if how.readmit:
@@ -434,7 +424,7 @@ def _begin(how: _Importing, export: str, seen: _Seen) -> Flow[_Begun]:
     return begun
 
 
-def _shift(how: _Importing, seen: _Seen) -> Flow[int]:
+def _shift(how: Importing, seen: _Seen) -> Flow[int]:
     """What is to be added to each id: nothing, unless other tenants have any of them."""
     if not seen.high:
         return 0
@@ -452,7 +442,7 @@ def _shift(how: _Importing, seen: _Seen) -> Flow[int]:
     return int(drawn) + 1 - seen.low
 
 
-def _are_taken(how: _Importing) -> Flow[bool]:
+def _are_taken(how: Importing) -> Flow[bool]:
     """Whether other tenants have any of the ids of a file."""
     reader = yield from aside(how.reader)
     try:
@@ -478,7 +468,7 @@ def _answer(statement: str, **params: Any) -> Flow[Any]:
 
 
 def _write_all(
-    how: _Importing, begun: _Begun, left_out: Sequence[MemoryRow], tables: rows.Tables
+    how: Importing, begun: _Begun, left_out: Sequence[MemoryRow], tables: rows.Tables
 ) -> Flow[int]:
     """Write what is not there yet; how many memories are held back."""
     scrubber = rows.scrubber_of(left_out) if left_out else None
@@ -513,7 +503,7 @@ def _write_all(
 
 
 def _calls(
-    how: _Importing, begun: _Begun, scrubber: Scrubber | None, table: str, lines: Sequence[Line]
+    how: Importing, begun: _Begun, scrubber: Scrubber | None, table: str, lines: Sequence[Line]
 ) -> tuple[list[Call], int]:
     """Make the calls that write rows of a table, and count the memories they hold back."""
     made: list[dict[str, Any]] = []

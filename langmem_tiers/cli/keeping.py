@@ -66,8 +66,7 @@ def import_export(
 ) -> None:
     """Bring all of an export back, into the store that `where` opens."""
     from langmem_tiers.carry.file import Reader
-    from langmem_tiers.carry.transfer import import_all
-    from langmem_tiers.remember.gate import TrustPolicy
+    from langmem_tiers.carry.transfer import Importing, import_all
 
     reader = Reader(file)
     reader.close()
@@ -75,16 +74,15 @@ def import_export(
     with where() as store:
         title = f"Importing {context.root}"
         with terminal.progress(title, 2 * reader.header.total) as advance:
-            flow = import_all(
-                store,
-                context,
-                file,
+            how = Importing(
+                store=store,
+                context=context,
+                path=file,
                 source=source,
                 readmit=readmit,
-                policy=TrustPolicy(),
                 advance=advance,
             )
-            report = store.run(flow)
+            report = store.run(import_all(how))
         store.optimize()
     terminal.show(asdict(report), report, as_json=as_json)
 

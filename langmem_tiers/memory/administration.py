@@ -296,15 +296,16 @@ def import_tenant(
     """
     _check_wide(memory.context)
     store = memory.tiered_store
-    return transfer.import_all(
-        store,
-        memory.context,
-        path,
+    how = transfer.Importing(
+        store=store,
+        context=memory.context,
+        path=path,
         source=source,
         readmit=readmit,
         policy=memory.gate.policy.trust,
         model=_model_of(store),
     )
+    return transfer.import_all(how)
 
 
 def _model_of(store: TieredStore) -> str | None:

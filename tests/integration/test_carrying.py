@@ -287,11 +287,9 @@ def stopped(store: TieredStore, path: Path, after: int) -> None:
             raise KeyboardInterrupt
 
     context = MemoryContext(tenant="acme")
-    flow = transfer.import_all(
-        store, context, path, source=None, readmit=False, policy=TrustPolicy(), advance=advance
-    )
+    how = transfer.Importing(store=store, context=context, path=path, advance=advance)
     with pytest.raises(KeyboardInterrupt):
-        store.run(flow)
+        store.run(transfer.import_all(how))
 
 
 def test_stopped_anywhere_it_goes_on_and_ends_as_if_it_had_not_been(
@@ -335,9 +333,9 @@ def test_another_export_or_other_options_or_another_process_do_not_mix_with_it(
         execute(url, "UPDATE memory.imports SET done = done + 1")
 
     context = MemoryContext(tenant="acme")
-    options: dict[str, Any] = {"source": None, "readmit": False, "policy": TrustPolicy()}
+    how = transfer.Importing(store=store, context=context, path=export, advance=meanwhile)
     with pytest.raises(ConflictError, match="somebody else imports 'acme'"):
-        store.run(transfer.import_all(store, context, export, **options, advance=meanwhile))
+        store.run(transfer.import_all(how))
     execute(url, "UPDATE memory.imports SET done = done - %s", done[0])
     lease = "UPDATE memory.leases SET holder = 'a worker', until = 'infinity'"
     execute(url, lease)
