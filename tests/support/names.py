@@ -1,4 +1,4 @@
-"""Where the changelog says that each name is."""
+"""Where docs/names.md says that each name is."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from functools import cache
 from pathlib import Path
 
-CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
+PAGE = Path(__file__).parents[2] / "docs" / "names.md"
 _ROW = re.compile(r"^\| `(langmem_tiers[\w.]*)` \| (`.+`) \|$", re.MULTILINE)
 
 
 @cache
 def places() -> dict[str, str]:
     """The module of each name that users are promised."""
-    rows = _ROW.findall(CHANGELOG.read_text(encoding="utf-8"))
+    rows = _ROW.findall(PAGE.read_text(encoding="utf-8"))
     return {name: module for module, names in rows for name in re.findall(r"`(\w+)`", names)}

@@ -47,7 +47,7 @@ def test_every_name_is_there_completed_and_seen_by_type_checkers_where_it_is_loa
         getattr(langmem_tiers, "Nothing")  # noqa: B009 - asked for
 
 
-def test_each_name_is_where_the_changelog_says() -> None:
+def test_each_name_is_where_the_page_of_names_says() -> None:
     told = places()
 
     assert len(told) == 160
