@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ _KNOWN = (
     "Anna prefers answers in bullet points",
 )
 _QUESTION = "When do keys change?"
+_ASKED = (_QUESTION, "On which day do keys change?", "Where is the staging database?")
 _NEW = "The build server needs Python 3.12 since June"
 """Not among the known: what was read of a text is kept, so that reading it again takes less."""
 
@@ -86,10 +87,16 @@ def _listening() -> Iterator[_Listener]:
         threading.setprofile(None)
 
 
+def least(counts: Iterable[Calls]) -> Calls:
+    """Return the count of fewest functions."""
+    return min(counts, key=lambda one: one.functions)
+
+
 def calls() -> dict[str, Calls]:
     """Count what `get_context`, `store` and a turn of an agent run once each was done before.
 
-    A recall that finds accesses due writes them along, once a second: the least of three counts.
+    A recall that finds accesses due writes them along, once a second: of a recall and a turn the
+    least of three counts.
     """
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -101,9 +108,8 @@ def calls() -> dict[str, Calls]:
             memory.store(text)
         memory.get_context(_QUESTION)
         return {
-            "get_context": min(
-                (listener.of(lambda: memory.get_context(_QUESTION)) for _ in range(3)),
-                key=lambda one: one.functions,
+            "get_context": least(
+                listener.of(lambda: memory.get_context(_QUESTION)) for _ in range(3)
             ),
             "store": listener.of(lambda: memory.store(_NEW)),
             "turn of an agent": _turn(listener, store),
@@ -126,4 +132,4 @@ def _turn(listener: _Listener, store: TieredStore) -> Calls:
         return lambda: agent.invoke(said, context=whose)
 
     turn("Who prefers bullet points?")()
-    return listener.of(turn(_QUESTION))
+    return least(listener.of(turn(one)) for one in _ASKED)

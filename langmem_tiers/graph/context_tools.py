@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_core.tools.base import ArgsSchema
@@ -28,7 +28,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, StoreResult
 from langmem_tiers.core.namespaces import bracketed, handle_of
 from langmem_tiers.core.reading import LINE, shortened
-from langmem_tiers.graph.messages import last_failure, noted, this_turn
+from langmem_tiers.graph.messages import last_failure, noted
 from langmem_tiers.graph.node import NodeConfig, Scope, Step, asked, last_question, ways
 from langmem_tiers.graph.remind import reminder_line
 from langmem_tiers.graph.speakers import TRUST, key_of, messages_so_far, speakers_in, trust_of
@@ -271,17 +271,6 @@ def memory_tools(config: NodeConfig) -> list[BaseTool]:
         of_context("manage", "manage_memory", "", config),
         of_context("remind", "manage_reminder", "", config),
     ]
-
-
-def done_in(messages: Sequence[BaseMessage]) -> dict[str, list[dict[str, Any]]]:
-    """Find what a model did by its memory tools in the turn that these messages end with."""
-    done: dict[str, list[dict[str, Any]]] = {"revised": [], "reminded": [], "learned": []}
-    for one in this_turn(messages):
-        ours = isinstance(one, ToolMessage) and TRUST in one.additional_kwargs
-        if ours and isinstance(told := getattr(one, "artifact", None), Mapping):
-            for kind in done:
-                done[kind] += told.get(kind, ())
-    return done
 
 
 # Searching, and keeping a memory

@@ -352,6 +352,14 @@ _LESSONS: Final = "langmem_tiers_lessons"
 """The key, among an answer's kwargs, of the keys of the lessons that stand before it."""
 
 
+def just_answered(messages: Sequence[BaseMessage]) -> bool:
+    """Tell whether a tool's answer stands behind what the model said last."""
+    for one in reversed(messages):
+        if isinstance(one, ToolMessage | AIMessage):
+            return isinstance(one, ToolMessage)
+    return False
+
+
 def just_failed(messages: Sequence[BaseMessage], ran: Ran) -> list[Called]:
     """Find the calls that ran and failed since the model spoke last, and are not taught yet."""
     latest = since(messages, lambda one: isinstance(one, AIMessage))

@@ -6,7 +6,7 @@ What the turn of an agent is shown is found once, and the same at each call of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any, Final, NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
@@ -25,9 +25,9 @@ from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.types import ATTEMPT, PROSPECTIVE, REFLEXION
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import messages as said
-from langmem_tiers.graph import node
+from langmem_tiers.graph import node, speakers
 from langmem_tiers.graph import remember as remembering
-from langmem_tiers.graph.context_tools import done_in, memory_tools
+from langmem_tiers.graph.context_tools import memory_tools
 from langmem_tiers.graph.learn import ToolLessons, credit, held_by_reminder, judged_of, learn_from
 from langmem_tiers.graph.node import NodeConfig, OnError, Scope, Step, Update, asked, of_state
 from langmem_tiers.graph.recall import DEFAULT_LESSONS, beside, of_a_turn
@@ -86,19 +86,14 @@ class Shown(NamedTuple):
     """The same as text for a prompt, identical at each call."""
 
 
-def noted_in(state: Any) -> Noted | None:
-    """Return the turn that a state tells of."""
-    found: Noted | None = of_state(state, "recalled_run", None)
-    return found
-
-
 def turn_of(step: Step) -> Noted:
     """Find the turn that a state is in: the one that it tells of, or a new one if that has ended.
 
     A turn goes on while its message is the last of a human. It also goes on where a summary has
     taken the place of all that humans said.
     """
-    before, question = noted_in(step.state), node.last_question(step.messages)
+    before: Noted | None = step.read("recalled_run")
+    question = node.last_question(step.messages)
     message_id = None if question is None else question.id
     known = None if before is None else before["message_id"]
     if before is not None and known is not None and message_id in (None, known):
@@ -110,13 +105,12 @@ def turn_of(step: Step) -> Noted:
     return noted
 
 
-def question_of(noted: Noted, state: Any) -> tuple[str, list[BaseMessage]]:
-    """Return the question of a turn, and the message that asks it, if there is one."""
-    messages = node.messages_of(state)
-    about = [one for one in messages if one.id == noted["message_id"] and one.id is not None]
-    if not about and noted["message_id"] is not None:
-        about = [HumanMessage(noted["asked"], id=noted["message_id"], name=noted.get("name"))]
-    return noted["asked"], about
+def asking_in(messages: Sequence[BaseMessage], noted: Noted) -> Sequence[BaseMessage]:
+    """Find the message that a turn answers, which a summary may have taken the place of."""
+    if noted["message_id"] is None:
+        return ()
+    about = [one for one in messages if one.id == noted["message_id"]]
+    return about or [HumanMessage(noted["asked"], id=noted["message_id"], name=noted.get("name"))]
 
 
 try:
@@ -156,7 +150,7 @@ class AgentLessons(ToolLessons):
 
 def _run(request: ToolCallRequest) -> Run | None:
     """The run that a tool call belongs to."""
-    noted = noted_in(request.state)
+    noted: Noted | None = of_state(request.state, "recalled_run", None)
     return None if noted is None else Run(noted["run"])
 
 
@@ -275,7 +269,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         """Note the turn's subject and what was said, while it stands among the messages."""
         step, update = self._config.step(state, runtime), Update()
         noted = turn_of(step)
-        if noted != noted_in(state):
+        if noted != step.read("recalled_run"):
             update = {"recalled_run": noted, "recalled_turn": noted["run"]}
         with step.without("remember"):
             update |= yield from remembering.hear_turn(step, keep=self._remember)
@@ -286,10 +280,11 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     ) -> Flow[ModelCallResult[Any]]:
         """Show the model what the turn recalls, what is due, and what the last failure taught."""
         step = self._config.step(request.state, request.runtime)
-        before = noted_in(request.state)
+        before: Noted | None = step.read("recalled_run")
         noted = before or turn_of(step)
         run = step.run._replace(id=noted["run"])
-        turn = yield from self._find(step, request.messages, run, noted)
+        known = self._known(step)
+        turn = known or (yield from self._find(step, request.messages, run, noted))
         lessons = yield from self._lessons_of(step, request.messages, run, noted)
         heard = (yield from remembering.store_heard(step)) if self._remember else {}
         seeing: Any = {"system_message": with_recalled(request.system_message, turn.text)}
@@ -299,18 +294,17 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             seeing["tools"] = [one for one in request.tools if one not in self.tools]
         call = partial(handler, request.override(**seeing))
         response = yield Ask(call, call)
-        first = "shown" not in noted
-        if first and turn.due:
-            with step.without("remind"):
-                yield from asked(step.memory.acknowledge, *turn.due)
-        update = step.errors(known=True) | heard
-        if first:
+        if "shown" not in noted:
             shown = [[list(one.namespace), one.key] for one in turn.found]
             pins, reminds = bool(turn.pinned), turn.reminds
             noted = {**noted, "shown": shown, "pins": pins, "reminds": reminds}
+            with step.without("remind"):
+                if turn.due:
+                    yield from asked(step.memory.acknowledge, *turn.due)
+        update = step.errors(known=True) | heard
         if noted != before:
             update["recalled_run"] = noted
-        if self._known(request.state) is None:
+        if known is None:
             update["recalled_turn"] = noted["run"]
         if teaching := [one for one in step.messages if lessons.get(one.id)]:
             update["messages"] = said.with_taught(teaching, lessons)
@@ -330,11 +324,11 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     ) -> Flow[dict[str, Any] | None]:
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
         step = self._config.step(state, runtime)
-        noted, heard, judged = noted_in(state), step.read(HEARD), None
-        done = done_in(step.messages)
-        own = step
-        if heard is not None:  # who began the turn
-            whose = MemoryContext(**heard["whose"])
+        noted: Noted | None = step.read("recalled_run")
+        heard, judged, own = step.read(HEARD), None, step
+        done, unanswered = remembering.done_in(step.messages), speakers.unanswered(step.messages)
+        if heard is not None and heard["whose"] != asdict(step.memory.context):
+            whose = MemoryContext(**heard["whose"])  # who began the turn
             own = replace(step, memory=self._config.memory(runtime, whose))
         with step.without("outcome"):  # it may ask a model
             if noted is not None and self._outcome is not None:
@@ -344,37 +338,37 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         if self._reflect:
             learning: Any = {"model": self._model, "failed": self._failed, "judged": judged}
             with step.without("reflect"):
-                done["learned"] += yield from learn_from(own, self._ran(state), **learning)
+                done["learned"] += yield from learn_from(own, self._ran(noted), **learning)
         if self._remember:
-            shown = self._known(state) or Shown()  # what repeats it is no news
-            told = [*shown.found, *shown.pinned, *(one.content for one in shown.due)]
-            asking = () if noted is None else question_of(noted, state)[1]
+            shown = self._known(step) or Shown()  # what repeats it is no news
+            told = [*shown.found, *shown.pinned, *[one.content for one in shown.due]]
+            asking = () if noted is None else asking_in(step.messages, noted)
             with step.without("remember"):
-                yield from remembering.remember_turn(own, asking, told, done)
-        ended = remembering.ended_of(step)
+                yield from remembering.remember_turn(own, unanswered, asking, told, done)
+        ended = remembering.ended_of(step, unanswered)
         left = ended.get(HEARD, heard or {}).get("left")
         update = step.errors(known=True, mended=None if left else "remember") | ended
-        # what an earlier turn did gives way
-        return update | {kind: one for kind, one in done.items() if one or step.read(kind)} or None
+        for kind, several in done.items():
+            if several or step.read(kind):  # what an earlier turn did gives way
+                update[kind] = several
+        return update or None
 
     before_agent, abefore_agent = both(_before_agent)
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)
 
-    def _known(self, state: Any) -> Shown | None:
+    def _known(self, step: Step) -> Shown | None:
         """Return what this run shows in its turn; None if that is gone, or not known yet."""
-        return self._turns.get(str(of_state(state, "recalled_turn", None)))
+        return self._turns.get(str(step.read("recalled_turn")))
 
     def _find(self, step: Step, seen: Sequence[BaseMessage], run: Run, noted: Noted) -> Flow[Shown]:
-        """Return what a turn is shown: what its first call found, or the same, read again.
+        """Find what a turn is shown, or what its first call found, read again.
 
         What the model has `seen` among the messages is not shown as well.
         """
-        if (known := self._known(step.state)) is not None:
-            return known
-        memory = step.memory
-        question, about = question_of(noted, step.state)
+        memory, question = step.memory, noted["asked"]
+        about = asking_in(step.messages, noted)
         due, standing = yield from self._reminders(step, question, run, noted)
         found, pinned = Recollections(), Recollections()
         with step.without("recall"):
@@ -393,7 +387,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         # What is to be reminded of is no memory beside that: it is told when it is due.
         others = [one for one in found if one.memory_type != PROSPECTIVE]
         lessons = [one for one in others if one.memory_type in (REFLEXION, ATTEMPT)]
-        still = [one for one in standing if one.place not in {one.place for one in due}]
+        raised = [one.place for one in due]
+        still = [one for one in standing if one.place not in raised]
         stands: list[Reminder | Intention] = [*due, *still]
         lines = [reminder_line(one, memory.context.zone, memory.now) for one in stands]
         told: Any = {"pinned": pinned, "now": memory.now, "asked": question}
@@ -425,9 +420,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             standing = yield from asked(step.memory.intentions, Status.DELIVERED, limit=STANDING)
         return due, standing
 
-    def _ran(self, state: Any) -> said.Ran:
+    def _ran(self, noted: Noted | None) -> said.Ran:
         """Tell which tool calls ran: each of them passes by here."""
-        noted = noted_in(state)
         return said.as_seen(self._tool_lessons.calls, None if noted is None else noted["run"])
 
     def _lessons_of(
@@ -435,16 +429,14 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     ) -> Flow[dict[str | None, list[Recollection]]]:
         """Find the lessons of the calls that just failed, by the ids of their answers."""
         lessons: dict[str | None, list[Recollection]] = {}
-        marked = said.failing(seen, self._failed) if self._lessons else ()
-        failures = said.just_failed(marked, self._ran(step.state))
-        if not failures:
+        if not self._lessons or not said.just_answered(seen):
             return lessons
-        known, question = said.taught_in(seen), question_of(noted, step.state)[0]
+        known = said.taught_in(seen)
         shown_to: Any = {"limit": self._lessons, "run_id": run, "holdout": self._holdout}
-        for one in failures:
+        for one in said.just_failed(said.failing(seen, self._failed), self._ran(noted)):
             with step.without("lessons"):
                 failed = signature(one.said, tool=one.tool)
-                concern = {"failures": failed, "query": question, **shown_to}
+                concern = {"failures": failed, "query": noted["asked"], **shown_to}
                 found = yield from asked(step.memory.get_lessons, **concern)
                 lessons[one.answer.id] = [each for each in found if each.key not in known]
                 known |= {each.key for each in found}

@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial, wraps
 from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -206,6 +206,10 @@ class NodeConfig:
 
         A run in a thread that names no session is in the session that is called as the thread is.
         """
+        if isinstance(given, MemoryContext) and self.scope is None:
+            if given.session_id is None and (thread := thread_of(config)) is not None:
+                return replace(given, session_id=thread)
+            return given
         labels = self.labels(given, config)
         if "tenant" not in labels:
             raise InvalidInputError(

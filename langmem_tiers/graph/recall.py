@@ -26,7 +26,7 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.graph import node
 from langmem_tiers.graph.messages import about_to_run, approach_of, failures_at_hand, tool_of
 from langmem_tiers.graph.node import OfState, OnError, Scope, Step, Update, asked
-from langmem_tiers.graph.speakers import keys_seen, messages_around
+from langmem_tiers.graph.speakers import keys_seen
 from langmem_tiers.memory.asking import checked_limit, checked_options, no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.learning import MOST_LESSONS
@@ -195,7 +195,7 @@ def beside(step: Step, messages: Sequence[BaseMessage], options: RecallOptions) 
 
     They also leave out what was said to the run around this one, which handed it on.
     """
-    seen = keys_seen([*messages_around(step.config), *messages], step.config)
+    seen = keys_seen(messages, step.config)
     wanted = {**options, "exclude": seen.union(options.get("exclude", ()))}
     most, floor = step.memory.settings.max_context_items, wanted.get("min_match")
     unsaid = options.get("limit") is None and options.get("max_tokens") is None

@@ -8,17 +8,19 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable
 
 from langmem_tiers.core import errors, prompts, types, values
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.graph import node, speakers
+from langmem_tiers.graph.messages import this_turn
 from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked
 from langmem_tiers.graph.speakers import HEARD, Answer, Speakers
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -143,52 +145,44 @@ def remember(
     revision = Revision()
     if judge is not None and question is not None:
         revision = yield from _revision(step, by, question, judge)
-    before = [note for one in humans if one != question for note in note_of(step, one, by)]
-    asking = [] if question is None else note_of(step, question, by)
+    before = [note for one in humans if one != question and (note := note_of(step, one, by))]
+    asking = None if question is None else note_of(step, question, by)
     says = yield from _answered(step, by, answer, recalled)
-    corrections = _corrected(asking, revision)
+    corrections = _corrected(asking, revision) if asking else []
+    of_answer: dict[str, Any] = {}
     if revision.retracted and not revision.tells_more:
-        gone = [one.key for one in revision.retracted]
-        asking, says = ([{**one, "derived_from": gone} for one in some] for some in (asking, says))
-    elif gone := _taken_back(asking, done):
-        says = [{**one, "derived_from": gone} for one in says]
-    reminds = any(one["action"] == "set" for one in done.get("reminded", ()))
-    if reminds:
-        says = [{**one, "further": {REMINDER_SET: True}} for one in says]
-    notes = [*_unstored([*before, *asking], left), *says]
+        of_answer["derived_from"] = [one.key for one in revision.retracted]
+        asking = asking and {**asking, **of_answer}
+    elif asking and asking["key"] in [one.get("retracted") for one in done.get("revised", ())]:
+        of_answer["derived_from"] = [asking["key"]]
+    if reminds := "set" in [one["action"] for one in done.get("reminded", ())]:
+        of_answer["further"] = {REMINDER_SET: True}
+    notes = _unstored([*before, asking] if asking else before, left)
+    notes += [{**says, **of_answer}] if says else []
     results = (yield from asked(memory.store_many, notes)) if notes else []
     if reminds and asking:
         with suppress(errors.InvalidInputError):  # it is not stored
-            marking = mark_reminding(memory, str(asking[0]["key"]))
+            marking = mark_reminding(memory, str(asking["key"]))
             yield from asked(memory.tiered_store.run, marking)
     revised = [{"retracted": one.key, "move": one.move} for one in revision.retracted]
     failed = {} if revision.failed is None else {"judge": revision.failed}
-    told = next((one for one in results if corrections and one.key == asking[0]["key"]), None)
-    if told is not None and told.stored and not told.quarantined:
-        revised += yield from _superseded(memory, corrections, str(told.key), failed)
+    if asking and corrections:
+        revised += yield from _superseded(memory, corrections, asking["key"], results, failed)
     return Kept(results, revised, failed)
 
 
 def _answered(
     step: Step, by: Speakers, answer: Answer | None, recalled: Sequence[object]
-) -> Flow[list[dict[str, Any]]]:
-    """Return the answer as it is stored; nothing if it says nothing.
+) -> Flow[dict[str, Any] | None]:
+    """Return the answer as it is stored; None if it says nothing.
 
     What it says after its tools did is trusted no further than what these brought.
     """
     if answer is None or not (text := values.storable(answer.text)):
-        return []
+        return None
     trust = yield from speakers.trusting(answer.after, step.memory.gate, step.config, by)
     note = speakers.kept(text, step.memory, speakers.key_of(answer.message, step.config))
-    return [
-        {"speaker": "assistant", "source": "agent", "recalled": recalled, "trust": trust, **note}
-    ]
-
-
-def _taken_back(notes: Sequence[dict[str, Any]], done: Done) -> list[str]:
-    """Return the keys of the notes that the model retracted by its tools."""
-    retracted = [one.get("retracted") for one in done.get("revised", ())]
-    return [one["key"] for one in notes if one["key"] in retracted]
+    return {"speaker": "assistant", "source": "agent", "recalled": recalled, "trust": trust, **note}
 
 
 def _unstored(
@@ -197,17 +191,22 @@ def _unstored(
     """Return the notes of what was said, but for what is stored before its answer."""
     if left is None:
         return [*said]
-    mine, still = ({one["key"] for one in notes} for notes in (said, left))
+    mine, still = [one["key"] for one in said], [one["key"] for one in left]
     others = [one for one in left if one["key"] not in mine]
-    return [*others, *(one for one in said if one["key"] in still)]
+    return [*others, *[one for one in said if one["key"] in still]]
 
 
 def _superseded(
-    memory: MemoryCoordinator, keys: Sequence[str], by: str, failed: dict[str, str]
+    memory: MemoryCoordinator,
+    keys: Sequence[str],
+    by: str,
+    results: Sequence[StoreResult],
+    failed: dict[str, str],
 ) -> Flow[list[dict[str, Any]]]:
-    """Supersede what a message corrects; what is not current any more is told."""
+    """Supersede what a message corrects, if it is stored; what is not current any more is told."""
     revised = []
-    for key in keys:
+    current = [one.key for one in results if one.stored and not one.quarantined]
+    for key in keys if by in current else ():
         try:
             move = yield from asked(memory.supersede, key, by=by)
         except errors.InvalidInputError as error:
@@ -229,25 +228,22 @@ def _revision(
     return (yield from asked(step.memory.revise, text, judge=judge, key=key, speaker=speaker))
 
 
-def _corrected(notes: list[dict[str, Any]], revision: Revision) -> list[str]:
+def _corrected(note: dict[str, Any], revision: Revision) -> list[str]:
     """Let the note of a message say what it corrects, unless that is long; whose keys they are."""
-    several = [
-        one
-        for one in revision.corrects
-        if notes and one.memory_type != types.PROSPECTIVE and len(one.content) <= _SHORT
-    ]
-    for one in several:
-        said = notes[0]["content"]
-        notes[0]["content"] = prompts.CORRECTED.format(said=said, earlier=one.content)
-    return [one.key for one in several]
+    keys = []
+    for one in revision.corrects:
+        if one.memory_type != types.PROSPECTIVE and len(one.content) <= _SHORT:
+            note["content"] = prompts.CORRECTED.format(said=note["content"], earlier=one.content)
+            keys.append(one.key)
+    return keys
 
 
-def note_of(step: Step, message: BaseMessage, by: Speakers) -> list[dict[str, Any]]:
-    """Return a human message as it is stored; nothing if it says nothing."""
+def note_of(step: Step, message: BaseMessage, by: Speakers) -> dict[str, Any] | None:
+    """Return a human message as it is stored; None if it says nothing."""
     if not (text := values.storable(node.text_of(message))):
-        return []
+        return None
     key = speakers.key_of(message, step.config, by)
-    return [{**by.of(message), **speakers.kept(text, step.memory, key)}]
+    return {**by.of(message), **speakers.kept(text, step.memory, key)}
 
 
 # An agent's middleware hears its turn, and stores what was said before the answer
@@ -284,28 +280,32 @@ def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
 
     Unless they are to be kept, they are only told from what else comes.
     """
-    memory, humans = step.memory, speakers.unanswered(step.messages)
+    memory = step.memory
     by = yield from speakers.speakers_in(step.config, memory.gate)
     whose, at = asdict(memory.context), memory.now.isoformat()
     before: Heard | None = step.read(HEARD)
     heard = before or Heard(said=[], others=[], left=[], whose=whose, at=at)
-    said, others = heard["said"], [*heard["others"]]
+    said, others, left = heard["said"], [*heard["others"]], [*heard["left"]]
     if heard["whose"] != whose:  # another one's messages
         said, others = [], [*others, *said]
-    if keep and speakers.is_within(step.config):  # another agent of the message may have heard it
-        for one in humans:
-            key, known = speakers.key_of(one, step.config, by), (*heard["said"], *others)
-            if str(one.id) not in known and (yield from asked(memory.get, key)) is not None:
-                others.append(str(one.id))
-    mine = [one for one in humans if str(one.id) not in others]
-    new = [one for one in mine if str(one.id) not in said]
-    notes = [note for one in new if keep for note in note_of(step, one, by)]
-    left = [*heard["left"], *(Left(note=one, whose=whose, at=at) for one in notes)]
+    mine, is_new = list[str](), False
+    for one in speakers.unanswered(step.messages):
+        name = str(one.id)
+        if keep and by.spoken is not None and name not in (*heard["said"], *others):
+            key = speakers.key_of(one, step.config, by)
+            if (yield from asked(memory.get, key)) is not None:  # another agent has heard it
+                others.append(name)
+        if name not in others:
+            mine.append(name)
+        if name not in (*others, *said):
+            is_new = True
+            if keep and (note := note_of(step, one, by)):
+                left.append(Left(note=note, whose=whose, at=at))
     there = {str(one.id) for one in step.messages}
     return {
         HEARD: Heard(
             # A run that is given nothing goes on with what was said before.
-            said=[str(one.id) for one in mine] if new else said,
+            said=mine if is_new else said,
             others=[one for one in others if one in there],
             left=left if keep else [],
             whose=whose,
@@ -328,13 +328,22 @@ def store_heard(step: Step) -> Flow[Update]:
     with step.without("remember"):
         left: list[Left] = []
         failed: list[errors.TieredMemoryError] = []
-        for whose, several in groupby(heard["left"], key=lambda one: one["whose"]):
-            memory = step.node.memory(step.runtime, MemoryContext(**whose))
+        own = asdict(step.memory.context)
+        for whose, several in groupby(heard["left"], key=itemgetter("whose")):
+            memory = step.memory
+            if whose != own:
+                memory = step.node.memory(step.runtime, MemoryContext(**whose))
             waiting = [[*several]]
             while waiting:
                 mine = waiting.pop(0)
+                notes = [  # what was said in an earlier turn happened then
+                    one["note"]
+                    if _is_of_turn(one, heard)
+                    else {**one["note"], "occurred_at": one["at"]}
+                    for one in mine
+                ]
                 try:
-                    yield from asked(memory.store_many, [_note(one, heard) for one in mine])
+                    yield from asked(memory.store_many, notes)
                 except errors.TieredMemoryError as error:
                     if len(mine) > 1 and not isinstance(error, errors.DatabaseError):
                         waiting = [[one] for one in mine]
@@ -347,36 +356,47 @@ def store_heard(step: Step) -> Flow[Update]:
     return update
 
 
-def _note(one: Left, heard: Heard) -> dict[str, Any]:
-    """Return a message as it is stored; what was said in an earlier turn happened then."""
-    return one["note"] if _is_of_turn(one, heard) else {**one["note"], "occurred_at": one["at"]}
-
-
 def _is_of_turn(left: Left, heard: Heard) -> bool:
     """Tell whether a message that is left was said in the turn."""
     return (left["at"], left["whose"]) == (heard["at"], heard["whose"])
 
 
+def done_in(messages: Sequence[BaseMessage]) -> dict[str, list[dict[str, Any]]]:
+    """Find what a model did by its memory tools in the turn that these messages end with."""
+    done: dict[str, list[dict[str, Any]]] = {"revised": [], "reminded": [], "learned": []}
+    for one in this_turn(messages):
+        if isinstance(one, ToolMessage) and speakers.TRUST in one.additional_kwargs:
+            told = one.artifact if isinstance(one.artifact, Mapping) else {}
+            for kind in done:
+                done[kind] += told.get(kind, ())
+    return done
+
+
 def remember_turn(
-    step: Step, asking: Sequence[BaseMessage], recalled: Sequence[object], done: Done
+    step: Step,
+    unanswered: Sequence[BaseMessage],
+    asking: Sequence[BaseMessage],
+    recalled: Sequence[object],
+    done: Done,
 ) -> Flow[Kept]:
     """Store the answer and what is left of the turn.
 
-    Its question is `asking`, what was shown for it `recalled`, what its model did by tools `done`.
+    Its human messages are `unanswered` until then, its question is `asking`, what was shown for it
+    `recalled`, what its model did by tools `done`.
     """
     heard: Heard | None = step.read(HEARD)
     by = yield from speakers.speakers_in(step.config, step.memory.gate)
     answer = speakers.last_word(step.messages, step.read("structured_response"))
-    humans, left = speakers.unanswered(step.messages), None
+    humans, left = unanswered, None
     if heard:  # else nothing could be noted as the run began
-        there = {one.id for one in humans}
-        humans += [one for one in asking if one.id not in there]  # a summary dropped it
+        there = [one.id for one in humans]
+        humans = [*humans, *[one for one in asking if one.id not in there]]  # a summary dropped it
         humans = [one for one in humans if str(one.id) in heard["said"]]
         left = [one["note"] for one in heard["left"] if _is_of_turn(one, heard)]
     return (yield from remember(step, by, humans, answer, recalled, left=left, done=done))
 
 
-def ended_of(step: Step) -> Update:
+def ended_of(step: Step, unanswered: Sequence[BaseMessage]) -> Update:
     """Return the update of the state once the turn is over.
 
     Whatever else came meanwhile is no person's, and what is stored is done.
@@ -385,8 +405,7 @@ def ended_of(step: Step) -> Update:
     if not heard:
         return {}
     stored = "remember" not in step.told
-    humans = [str(one.id) for one in speakers.unanswered(step.messages)]
-    came = [one for one in humans if one not in heard["said"]]
+    came = [str(one.id) for one in unanswered if str(one.id) not in heard["said"]]
     done = heard["said"] if stored else []
     left = [one for one in heard["left"] if not (stored and _is_of_turn(one, heard))]
     others = [*dict.fromkeys((*heard["others"], *done, *came))]

@@ -53,15 +53,20 @@ def trust_after(
     nothing, but for the memories that a search found. A human message that no `person` wrote is
     brought too: it is trusted as far as `trust`, and no further than its text.
     """
-    turn = since(messages, person)
-    found: list[float] = [one.additional_kwargs.get(TRUST, 1.0) for one in turn]
-    texts = dict.fromkeys(each for one in turn for each in _brought(one))
-    usual = gate.policy.trust.of_source(Source.TOOL) if texts else 1.0
-    told = [NewMemory(content=one, source=Source.TOOL) for one in texts if one.strip()]
-    written = [storable(str(one.text)) for one in turn if is_humans(one) and not person(one)]
-    usual = min(usual, trust) if written else usual
-    told += [NewMemory(content=one, source=Source.AGENT) for one in written if one.strip()]
-    return min(usual, *found, *(trust_in(one, gate.policy) for one in told), 1.0)
+    least, tools = 1.0, gate.policy.trust.of_source(Source.TOOL)
+    heard: dict[tuple[str, Source], None] = {}
+    for one in since(messages, person):
+        least = min(least, one.additional_kwargs.get(TRUST, 1.0))
+        for text in _brought(one):
+            least = min(least, tools)
+            heard[text, Source.TOOL] = None
+        if is_humans(one) and not person(one):
+            least = min(least, trust)
+            heard[storable(str(one.text)), Source.AGENT] = None
+    for text, source in heard:
+        if text.strip():
+            least = min(least, trust_in(NewMemory(content=text, source=source), gate.policy))
+    return least
 
 
 def messages_so_far(config: RunnableConfig) -> list[BaseMessage]:
@@ -138,7 +143,8 @@ class Speakers(NamedTuple):
     """The speakers of the human messages of a run."""
 
     spoken: frozenset[str] | None
-    """The ids of people's messages; None if all are theirs but for those that a node signed."""
+    """The ids of people's messages; None in the outermost run, where all are theirs but for those
+    that a node signed."""
     named: Callable[[str], bool]
     """Tells whether a node of the graph has this name."""
     trust: float
@@ -222,11 +228,6 @@ def said_of(heard: Any) -> frozenset[str] | None:
     return frozenset(heard["said"]) if known else None
 
 
-def is_within(config: RunnableConfig) -> bool:
-    """Tell whether a run is within another one."""
-    return len(_levels(config)) > _OUTERMOST
-
-
 def begun_in(config: RunnableConfig) -> RunnableConfig | None:
     """Find the task that began the run; None for the outermost one, and where it is not known.
 
@@ -239,12 +240,6 @@ def begun_in(config: RunnableConfig) -> RunnableConfig | None:
     pairs = zip(_levels(begun), levels[:-1], strict=True)
     around = all(one == other or one.partition(":")[0] == other for one, other in pairs)
     return begun if around else None
-
-
-def messages_around(config: RunnableConfig) -> list[BaseMessage]:
-    """Return the messages of the run around this one, as far as they are known."""
-    begun = begun_in(config)
-    return [] if begun is None else _listed(channel(begun, "messages"))
 
 
 def _levels(config: RunnableConfig) -> list[str]:
@@ -328,19 +323,19 @@ class Answer(NamedTuple):
 
 def unanswered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Find the human messages since an agent's last word; before it, if that ends the messages."""
-    until = len(messages) - (bool(messages) and _final(messages[-1]))
-    return [one for one in since(messages[:until], _final) if is_humans(one)]
-
-
-def _final(message: BaseMessage) -> bool:
-    """Tell whether a message is an agent's last word: it calls nothing."""
-    return isinstance(message, AIMessage) and not message.tool_calls
+    humans: list[BaseMessage] = []
+    for place, one in enumerate(reversed(messages)):
+        if place and isinstance(one, AIMessage) and not one.tool_calls:
+            break
+        if is_humans(one):
+            humans.append(one)
+    return humans[::-1]
 
 
 def answer_in(messages: Sequence[BaseMessage]) -> Answer | None:
-    """Return the agent's answer, if it is the last message."""
+    """Return the agent's answer, if it is the last message: it calls nothing."""
     last = messages[-1] if messages else None
-    if not isinstance(last, AIMessage) or not _final(last):
+    if not isinstance(last, AIMessage) or last.tool_calls:
         return None
     return Answer(last, text_of(last), messages)
 
@@ -370,8 +365,9 @@ def kept(text: str, memory: MemoryCoordinator, key: str) -> dict[str, Any]:
 
     A private text is not cut, so that the gate judges all of it.
     """
-    cut = text if private(text, memory.gate) else both_ends(text, _LONGEST)
-    return {"content": cut, "key": key, "session_id": memory.context.session_id}
+    if len(text) > _LONGEST and not private(text, memory.gate):
+        text = both_ends(text, _LONGEST)
+    return {"content": text, "key": key, "session_id": memory.context.session_id}
 
 
 def key_of(message: BaseMessage, config: RunnableConfig, speakers: Speakers | None = None) -> str:
@@ -388,7 +384,14 @@ def key_of(message: BaseMessage, config: RunnableConfig, speakers: Speakers | No
 
 
 def keys_seen(messages: Sequence[BaseMessage], config: RunnableConfig) -> set[str]:
-    """Return all keys that messages may be remembered under, whoever wrote them."""
-    said = [one for one in messages if isinstance(one, HumanMessage | AIMessage)]
-    found = {key_of(one, config) for one in said}
-    return found.union(str(uuid5(UUID(key), _AGENT)) for key in found)
+    """Return all keys that messages may be remembered under, whoever wrote them.
+
+    Those of the run around this one, which handed it on, are among them, as far as they are known.
+    """
+    begun, seen = begun_in(config), set[str]()
+    around = [] if begun is None else _listed(channel(begun, "messages"))
+    for one in (*around, *messages):
+        if isinstance(one, HumanMessage | AIMessage):
+            key = key_of(one, config)
+            seen |= {key, str(uuid5(UUID(key), _AGENT))}
+    return seen

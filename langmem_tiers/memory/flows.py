@@ -65,8 +65,8 @@ def recall(
     if shown_to is not None and asks:
         turn, root = shown_to.run
         context = memory.context
-        project = context.project_id or asks[0].project_id  # the options are one question's
-        context = replace(context, project_id=project)
+        if context.project_id is None and asks[0].project_id is not None:  # one question's option
+            context = replace(context, project_id=asks[0].project_id)
         shown_of = partial(noted, context=context, showing=shown_to, now=store.now)
     recording = None if days is None else Recording(days, turn or str(uuid4()), root)
     answers = yield from recalls.recall(

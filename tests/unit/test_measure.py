@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 from textwrap import dedent
 
+from benchmarks.package_calls import Calls, least
 from benchmarks.package_imports import circles, graph, longest_path
 from benchmarks.package_size import breaches, entries, sizes
 from benchmarks.package_source import (
@@ -175,3 +176,8 @@ def test_a_project_is_counted_with_its_tests_and_benchmarks(tmp_path: Path) -> N
     assert told["the median function"] == "2 lines"
     assert told["lines below tests/, all of them"] == "2"
     assert told["lines below benchmarks/, all of them"] == "0"
+
+
+def test_of_several_counts_the_one_of_fewest_functions_is_told() -> None:
+    counts = [Calls(functions=31, files=4), Calls(functions=29, files=5), Calls(30, 3)]
+    assert least(iter(counts)) == Calls(functions=29, files=5)
