@@ -19,8 +19,16 @@ from langmem_tiers.core.vectors import Distance
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.base import words_of
 from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.candidates import Candidate, Searched, read_rows
-from langmem_tiers.recall.matching import FEATURES, Weights, features, judge, likeness
+from langmem_tiers.recall.matching import (
+    FEATURES,
+    Candidate,
+    Searched,
+    Weights,
+    features,
+    judge,
+    likeness,
+    read_rows,
+)
 from langmem_tiers.recall.question import TALKS, read_question, small_talk
 from langmem_tiers.recall.question import Question as Reading
 

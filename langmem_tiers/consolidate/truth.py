@@ -17,7 +17,7 @@ from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.moves import MoveRecord, move_record, said_beside
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, begun_anew, rows_of
-from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.remember.gate import SPOKEN_FOR
 from langmem_tiers.store.write import LOCK, lock_call
 

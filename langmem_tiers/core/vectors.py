@@ -41,9 +41,9 @@ class Distance(StrEnum):
 
     def cosine(self, distance: float) -> float:
         """The cosine behind a pgvector distance; exact if vectors have length 1."""
-        if self is Distance.L2:
-            return 1.0 - distance * distance / 2
-        return self.score(distance)
+        if self is Distance.COSINE:
+            return 1.0 - distance
+        return 1.0 - distance * distance / 2 if self is Distance.L2 else -distance
 
 
 HNSW_M: Final = 16

@@ -16,7 +16,7 @@ from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.find import Under
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.recall.matching import Candidate
 
 _STORE_FIRST = " to derive from: store it first, in a call of its own"
 

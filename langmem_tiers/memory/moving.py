@@ -24,7 +24,7 @@ from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.meant import meant
 from langmem_tiers.postgres.flow import Flow, unhurried
-from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.recall.recall import find
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remember.transaction import write

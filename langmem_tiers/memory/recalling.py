@@ -15,7 +15,7 @@ from langmem_tiers.memory.asking import recall_queries, recall_query
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.meant import meant
 from langmem_tiers.postgres.flow import Flow, only
-from langmem_tiers.recall.candidates import recollection
+from langmem_tiers.recall.matching import recollection
 from langmem_tiers.recall.ranking import ProfileFunction, profile_of
 from langmem_tiers.recall.recall import find
 from langmem_tiers.recall.recall import replay as replayed

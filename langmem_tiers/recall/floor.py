@@ -15,8 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection
 from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
-from langmem_tiers.recall.candidates import Candidate, Searched
-from langmem_tiers.recall.matching import K1, Weights
+from langmem_tiers.recall.matching import K1, Candidate, Searched, Weights
 from langmem_tiers.recall.question import (
     REMINDER_SET,
     TALKS,

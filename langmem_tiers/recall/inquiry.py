@@ -29,9 +29,8 @@ from langmem_tiers.core.records import by, record
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Ask, Flow, Row
-from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.floor import NO_FLOOR, Floor
-from langmem_tiers.recall.matching import Weights, Words
+from langmem_tiers.recall.matching import Candidate, Weights, Words
 from langmem_tiers.recall.question import Question
 from langmem_tiers.recall.ranking import PROFILES, Profile, profile_of
 from langmem_tiers.store.filters import Condition

@@ -1,9 +1,10 @@
-"""How well a candidate answers a question: fourteen features, fitted weights, one match in 0…1.
+"""The candidates of a recall, and how well each answers the question: one match in 0…1.
 
-The weights ship in `weights/`, a file a model of embeddings, as nearness differs between them, and
-one for all others. They were fitted by `benchmarks/fit.py` on real meetings (QMSum, MIT licence),
-and on lives with an assistant, facts that stand by themselves, conversations and assistant logs of
-`benchmarks/data`; a user's own data refits them with the same script.
+It is made of fourteen features and fitted weights. These ship in `weights/`, a file a model of
+embeddings, as nearness differs between them, and one for all others. They were fitted by
+`benchmarks/fit.py` on real meetings (QMSum, MIT licence), and on lives with an assistant, facts
+that stand by themselves, conversations and assistant logs of `benchmarks/data`; a user's own data
+refits them with the same script.
 """
 
 from __future__ import annotations
@@ -12,23 +13,210 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from heapq import nlargest
 from importlib.resources import files
 from operator import itemgetter, mul
 from statistics import fmean
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.core.memory import ASSISTANT_ROLES
+from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Tier
+from langmem_tiers.core.namespaces import Replaced, decode
 from langmem_tiers.core.reading import words_in
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION
 from langmem_tiers.core.values import content_of
-from langmem_tiers.recall.candidates import Candidate, Searched
+from langmem_tiers.core.vectors import Distance
+from langmem_tiers.postgres.flow import Row
 from langmem_tiers.recall.question import Question, dated, days_from, name_words, small_talk
 
+
+class Candidate(NamedTuple):
+    """A memory that may answer the question, with the evidence for it.
+
+    A row of recall, recall_newest or find; the columns are in this order.
+    """
+
+    tenant: str
+    namespace: str
+    key: str
+    value: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    tier: str
+    expires_at: datetime | None
+    ttl_minutes: float | None
+    id: int
+    cosine: float | None
+    """To the query, in -1…1; None for a memory without a vector."""
+    around: float | None
+    """The mean cosine of it and its neighbours: two turns before it to two after it. What has no
+    turn, or was stored among what nobody said or asked, has none but itself, here and below."""
+    own: float | None
+    """BM25 of its own words."""
+    window: float | None
+    """BM25 of its words and those of its neighbours, without regard to their length."""
+    before: float | None
+    """BM25 of the turn before it."""
+    words_around: int | None
+    """Distinct words of all of them, stop words left out."""
+    speaker: str | None
+    occurred_at: datetime | None
+    access_count: int
+    success_count: int
+    failure_count: int
+    last_accessed_at: datetime | None
+    strength: float
+    outdated: bool = False
+    """True if it came from a superseded memory."""
+    replaced: Sequence[str] | None = None
+    """The handle and the moment of the memory that it took the place of last."""
+
+    @property
+    def place(self) -> tuple[tuple[str, ...], str]:
+        """Its namespace and key."""
+        return decode(self.tenant, self.namespace), self.key
+
+    @property
+    def session(self) -> str | None:
+        """The session it was said in."""
+        found = self.value.get("session_id")
+        return found if isinstance(found, str) else None
+
+
+_KEY, _VALUE, _COSINE = map(Candidate._fields.index, ("key", "value", "cosine"))
+_NEAR = slice(_COSINE, _COSINE + 2)
+"""Both cosines, which are distances in a row."""
+_PLACE = itemgetter(*map(Candidate._fields.index, ("namespace", "key", "id")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Searched:
+    """What is true of everything that was searched."""
+
+    memories: float = 0.0
+    sought: float = 0.0
+    """The idf of the query's words, names of speakers left out, added up."""
+    known: float = 0.0
+    """That of those that occur."""
+    best_cosine: float = 0.0
+    speakers: tuple[str, ...] = ()
+    known_names: frozenset[str] = frozenset()
+    """Those of the question's names that occur."""
+
+
+def read_columns(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
+    """The candidates in these rows, in their order."""
+    found = []
+    for row in rows:
+        if row[_KEY] is not None:
+            near = list(row[_NEAR])
+            for place, away in enumerate(near):
+                near[place] = None if away is None else distance.cosine(away)
+            # Recalls that earlier releases recorded do not have the last ones.
+            found.append(Candidate(*row[: _NEAR.start], *near, *row[_NEAR.stop :]))
+    return found
+
+
+def read_rows(rows: Sequence[Row], distance: Distance) -> tuple[list[Candidate], Searched]:
+    """The candidates, in the order of their keys, and the facts of what was searched.
+
+    The row without a key tells of these.
+    """
+    found = read_columns(rows, distance)
+    found.sort(key=_PLACE)
+    facts: Mapping[str, Any] = {}
+    for row in rows:
+        if row[_KEY] is None:
+            facts = row[_VALUE]
+            break
+    return found, Searched(
+        memories=facts.get("memories") or 0.0,
+        sought=facts.get("sought") or 0.0,
+        known=facts.get("known") or 0.0,
+        best_cosine=max([one.cosine or 0.0 for one in found], default=0.0),
+        speakers=tuple(facts.get("speakers") or ()),
+        known_names=frozenset(facts.get("names") or ()),
+    )
+
+
+_LARGEST = 1e9
+"""What is stored as a larger number is no importance and no boost."""
+
+
+def recollection(one: Candidate, match: float, evidence: Mapping[str, float]) -> Recollection:
+    """A candidate as what users see; what a value does not hold in the right form is left out."""
+    value, was = one.value, one.replaced
+    memory_type, told = value.get("memory_type"), {}
+    for name, read in _TOLD.items():
+        if name in value:
+            told[name] = read(value[name])
+    return Recollection(
+        key=one.key,
+        namespace=decode(one.tenant, one.namespace),
+        tier=Tier(one.tier),
+        memory_type=memory_type if memory_type and isinstance(memory_type, str) else "episodic",
+        content=content_of(value),
+        value=value,
+        created_at=one.created_at,
+        updated_at=one.updated_at,
+        occurred_at=one.occurred_at,
+        match=match,
+        evidence=evidence,
+        speaker=one.speaker,
+        access_count=one.access_count,
+        success_count=one.success_count,
+        failure_count=one.failure_count,
+        last_accessed_at=one.last_accessed_at,
+        strength=one.strength,
+        outdated=one.outdated,
+        replaces=None if was is None else Replaced(was[0], datetime.fromisoformat(was[1])),
+        **told,
+    )
+
+
+def _text(found: object) -> str | None:
+    return found if isinstance(found, str) else None
+
+
+def _texts(found: object) -> tuple[str, ...]:
+    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
+
+
+def _number(found: object) -> float | None:
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    return float(found) if abs(found) < _LARGEST else None
+
+
+_TOLD: Mapping[str, Callable[[object], Any]] = {
+    "importance": _number,
+    "boost": lambda found: _number(found) or 1.0,
+    "tags": _texts,
+    "entities": _texts,
+    "agent_id": _text,
+    "project_id": _text,
+    "session_id": _text,
+    "source_task": _text,
+    "emotional_valence": _text,
+    "platform_source": _text,
+    "context": lambda found: found,
+    "metadata": lambda found: found if isinstance(found, dict) else {},
+    "success_metrics": lambda found: found if isinstance(found, dict) else {},
+}
+"""What a recollection takes from the value if it is there, and how each is read."""
+
+
+# How well a candidate answers
+
+_NAMED = re.compile(
+    r"(?:[\[(][^\])\n]{1,40}[\])] ?)?([^\W\d_][\w.'\u2019-]{0,30}(?: [\w.'\u2019-]{1,30}){0,2}): \S"
+)
+"""How a text begins that says who said it, such as `Ann: I am back`: a name of up to three words
+and a colon, behind when it was if that stands in brackets."""
 K1 = 1.2
 """BM25's saturation, as in the statement."""
 _HALF_WINDOW = 100
@@ -179,21 +367,23 @@ def judge(
     for one, score, parts in zip(candidates, scores, measured, strict=True):
         told = (score - kind, score - top, one.cosine or 0.0, parts[_OWN])
         memory_type = one.value.get("memory_type")
+        alone = one.session is None and one.around == one.cosine  # nothing around it counts
         if memory_type == REFLEXION:
-            fitted = weights.lesson
-        elif memory_type == PROSPECTIVE and one.alone:  # what is intended is met by itself
+            fitted, alone = weights.lesson, False
+        elif memory_type == PROSPECTIVE and alone:  # what is intended is met by itself
             fitted = weights.alone
         else:
             fitted = weights.match
-        judged.append((_chance(fitted, *told), one, parts, told))
+        judged.append((_chance(fitted, *told), one, parts, told if alone else None))
     judged.sort(key=itemgetter(0), reverse=True)
     found = []
-    for match, one, parts, told in judged[:most]:
-        shares = zip(FEATURES, factors, parts, strict=True)
-        evidence = {name: factor * value for name, factor, value in shares if value}
-        by_itself = one.alone and one.value.get("memory_type") != REFLEXION
-        alone = _chance(weights.alone, *told) if by_itself else None
-        found.append(Weighed(one, match, evidence, alone))
+    for match, one, parts, by_itself in judged[:most]:
+        evidence = {}
+        for name, factor, value in zip(FEATURES, factors, parts, strict=True):
+            if value:
+                evidence[name] = factor * value
+        chance = None if by_itself is None else _chance(weights.alone, *by_itself)
+        found.append(Weighed(one, match, evidence, chance))
     return found
 
 
@@ -241,49 +431,41 @@ def features(
 ) -> list[tuple[float, ...]]:
     """The evidence for each candidate in the order of FEATURES, each part in a range near 0…1."""
     best = max(searched.best_cosine, _LEAST_COSINE)
-    near = [(one.cosine or 0.0) / best for one in candidates]
-    # How near its session is as a whole; without one each is by itself.
-    sessions = [one.session or n for n, one in enumerate(candidates)]
-    several: dict[str | int, list[float]] = defaultdict(list)
-    for session, nearness in zip(sessions, near, strict=True):
-        several[session].append(nearness)
-    means = {session: fmean(nlargest(_NEAREST, some)) for session, some in several.items()}
-    together = [means[session] for session in sessions]
-    beside = zip(near, together, alike or [0.0] * len(near), strict=True)
-    return [
-        _features(one, question, searched, each)
-        for one, each in zip(candidates, beside, strict=True)
-    ]
-
-
-def _features(
-    one: Candidate, question: Question, searched: Searched, beside: tuple[float, float, float]
-) -> tuple[float, ...]:
-    """The evidence for one, of which these are known beside the others: dense, session, alike."""
-    near, together, alike = beside
     reach = max(searched.sought * (K1 + 1), 1e-9)
-    talk = 1 / (1 + (one.words_around or 0) / _HALF_WINDOW) / reach
-    best = max(searched.best_cosine, _LEAST_COSINE)
-    speaker = one.named or ""
-    content = content_of(one.value)
-    asking = content.count("?")
-    role = str(one.value.get("role") or speaker).lower() if question.about_assistant else ""
-    return (
-        (one.own or 0.0) / reach,
-        (one.window or 0.0) * talk,
-        (one.before or 0.0) * talk,
-        near,
-        (one.around or 0.0) / best,
-        float(not question.words.isdisjoint(name_words(speaker))),
-        float(role in ASSISTANT_ROLES),
-        float(question.wants_time and tells_time(content)),
-        _closeness(one, question) if question.times else 0.0,
-        -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
-        _tells(one, speaker),
-        together,
-        float(one.speaker is None),
-        alike,
-    )
+    near: list[float] = []
+    sessions: dict[str | int, list[float]] = defaultdict(list)
+    for n, one in enumerate(candidates):
+        near.append((one.cosine or 0.0) / best)
+        sessions[one.session or n].append(near[n])  # without one each is by itself
+    # How near its session is as a whole.
+    together = {session: fmean(nlargest(_NEAREST, some)) for session, some in sessions.items()}
+    found: list[tuple[float, ...]] = []
+    for n, one in enumerate(candidates):
+        content, speaker = content_of(one.value), one.speaker
+        if speaker is None:
+            named = _NAMED.match(content)
+            speaker = named[1] if named else ""
+        role = str(one.value.get("role") or speaker).lower() if question.about_assistant else ""
+        talk = 1 / (1 + (one.words_around or 0) / _HALF_WINDOW) / reach
+        asking = content.count("?")
+        row = (
+            (one.own or 0.0) / reach,
+            (one.window or 0.0) * talk,
+            (one.before or 0.0) * talk,
+            near[n],
+            (one.around or 0.0) / best,
+            float(not question.words.isdisjoint(name_words(speaker))),
+            float(role in ASSISTANT_ROLES),
+            float(question.wants_time and tells_time(content)),
+            _closeness(one, question) if question.times else 0.0,
+            -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
+            _tells(one, speaker),
+            together[one.session or n],
+            float(one.speaker is None),
+            alike[n] if alike else 0.0,
+        )
+        found.append(row)
+    return found
 
 
 def _tells(one: Candidate, speaker: str) -> float:

@@ -25,9 +25,15 @@ from langmem_tiers.core.namespaces import as_handle, check_key
 from langmem_tiers.core.vectors import Distance, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, rows_of
 from langmem_tiers.recall import budget, floor, inquiry
-from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.inquiry import Answer, Reader, RecallQuery, Shortlist, Sought, Vectors
-from langmem_tiers.recall.matching import judge, likeness
+from langmem_tiers.recall.matching import (
+    Candidate,
+    judge,
+    likeness,
+    read_columns,
+    read_rows,
+    recollection,
+)
 from langmem_tiers.recall.question import FACTS, MARKS, read_question
 from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank
 from langmem_tiers.recall.replay import Recorded, Recording, Replay, compared

@@ -25,9 +25,9 @@ from langmem_tiers.core.memory import Moment, Recollection, Recollections
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart
-from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, Floor
 from langmem_tiers.recall.inquiry import Answer, RecallQuery, Sought
+from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.recall.ranking import PROFILES, Profile
 
 _log = logging.getLogger(__name__)

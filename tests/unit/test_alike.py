@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers import LocalEmbeddings
 from langmem_tiers.core.reading import words_in
-from langmem_tiers.recall.candidates import Searched
-from langmem_tiers.recall.matching import likeness
+from langmem_tiers.recall.matching import Searched, likeness
 from langmem_tiers.recall.question import read_question
 from tests.unit.test_evidence import candidate
 

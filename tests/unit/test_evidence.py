@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.floor import HELPS, helps
 from langmem_tiers.recall.matching import (
     FEATURES,
+    Candidate,
+    Searched,
     Weighed,
     features,
     judge,
