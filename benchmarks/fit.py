@@ -53,8 +53,8 @@ from benchmarks.recall_system import NAMES, Evidence, System, evidence_of
 from langmem_tiers import EmbeddedPostgres, LocalEmbeddings, MemoryContext, MemoryCoordinator
 from langmem_tiers.postgres.embeddings import MiniLMEmbeddings, MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.inquiry import POOL
 from langmem_tiers.recall.matching import BY_ITSELF, CHANCE, OF_LESSONS, OTHER, shipped_for
+from langmem_tiers.recall.recall import POOL
 
 MEETINGS_FILE = Path("../shared/data/qmsum-dev.jsonl")
 """Fitted on where it is there and no other file is named: MIT licence."""

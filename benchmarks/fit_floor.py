@@ -32,8 +32,8 @@ from benchmarks.recall_system import Evidence, evidence_of
 from langmem_tiers import MemoryContext, MemoryCoordinator
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.floor import MEASURED, measured
 from langmem_tiers.recall.means import bounded, is_strange, sentences
+from langmem_tiers.recall.ranking import MEASURED, measured
 
 FREE = frozenset(["known_name", "memories", "digits"])
 """What is measured that may speak against a question."""

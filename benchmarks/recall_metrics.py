@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.recall_data import History, Question
-from langmem_tiers.recall.inquiry import approximate_tokens
+from langmem_tiers.recall.recall import approximate_tokens
 
 Floats = NDArray[np.float64]
 

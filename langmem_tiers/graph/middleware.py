@@ -40,7 +40,7 @@ from langmem_tiers.memory import flows
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, both
 from langmem_tiers.recall.fence import recalled_text, with_recalled
-from langmem_tiers.recall.floor import HELPS
+from langmem_tiers.recall.ranking import HELPS
 from langmem_tiers.remind.intentions import Intention, Predicates, Reminder, Status
 from langmem_tiers.remind.prompted import SESSION_STARTS
 

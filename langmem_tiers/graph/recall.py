@@ -33,9 +33,8 @@ from langmem_tiers.memory.learning import MOST_LESSONS
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Ask, Flow, Runs, both, unit
 from langmem_tiers.recall.fence import recalled_text
-from langmem_tiers.recall.floor import HELPS, TURN_FLOOR, Floor
-from langmem_tiers.recall.inquiry import RecallQuery, reach
-from langmem_tiers.recall.ranking import ProfileFunction
+from langmem_tiers.recall.ranking import HELPS, TURN_FLOOR, Floor, ProfileFunction
+from langmem_tiers.recall.recall import RecallQuery, reach
 
 DEFAULT_LESSONS = 3
 """Lessons that come before what is recalled."""

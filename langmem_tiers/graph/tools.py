@@ -36,8 +36,8 @@ from langmem_tiers.graph.speakers import messages_so_far, trusting
 from langmem_tiers.memory.base import reader_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Call, Flow, only
-from langmem_tiers.recall import floor, inquiry, question, ranking
-from langmem_tiers.recall.recall import recall
+from langmem_tiers.recall import question, ranking
+from langmem_tiers.recall import recall as recalls
 from langmem_tiers.remember.gate import Decision, Gate
 from langmem_tiers.remember.new import NewMemory, checked_content, checked_text
 from langmem_tiers.remember.pipeline import result_of, unjudged_as
@@ -326,7 +326,7 @@ def _changed(store: OurStore, put: PutOp, action: str, trust: float) -> Flow[Sto
 
 def _standing(one: Write, moment: Moment) -> Call:
     """Asks what stands under its key, and whether a recall shows it."""
-    params = {**keys_of([one]), "alive_at": moment.alive_at, **inquiry.visibility(moment.now)}
+    params = {**keys_of([one]), "alive_at": moment.alive_at, **recalls.visibility(moment.now)}
     return Call("standing_under_keys", params)
 
 
@@ -364,16 +364,16 @@ def _found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Sear
     sought = ops.to_search(op, flows.options.bounds)
     place = namespaces.encode(op.namespace_prefix)
     user = flows.options.user_of(place) or user_id
-    ask = inquiry.RecallQuery(
+    ask = recalls.RecallQuery(
         query=sought.text or "",
-        bounds=inquiry.below(dict.fromkeys(tiers, sought.scope), place.tenant, user),
+        bounds=recalls.below(dict.fromkeys(tiers, sought.scope), place.tenant, user),
         tiers=frozenset(tiers),
         limit=sought.offset + sought.limit,
         conditions=sought.conditions,
         profile=ranking.PROFILES["match"],  # what is read stays where it is on the next page
-        floor=floor.DEFAULT_FLOOR,
+        floor=ranking.DEFAULT_FLOOR,
     )
-    best = yield from only(recall([ask], reader_of(store), flows))
+    best = yield from only(recalls.recall([ask], reader_of(store), flows))
     return [
         SearchItem(
             one.namespace, one.key, dict(one.value), one.created_at, one.updated_at, one.match

@@ -18,10 +18,16 @@ from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.reflexion import is_transient
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
-from langmem_tiers.recall.inquiry import Reader, RecallQuery, Vectors
 from langmem_tiers.recall.matching import Candidate, judge, likeness, read_rows, recollection
-from langmem_tiers.recall.recall import settings_of, sought_for, statement
+from langmem_tiers.recall.ranking import DEFAULT_FLOOR, NO_FLOOR, Floor
+from langmem_tiers.recall.recall import (
+    Reader,
+    RecallQuery,
+    Vectors,
+    settings_of,
+    sought_for,
+    statement,
+)
 from langmem_tiers.store.flows import StoreFlows
 
 WORDS: Final = 4.0

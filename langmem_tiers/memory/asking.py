@@ -16,8 +16,8 @@ from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.vectors import PackedVector, pack
 from langmem_tiers.learn.promote import LISTS
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
-from langmem_tiers.recall.inquiry import POOL, RecallQuery, reach
+from langmem_tiers.recall.ranking import DEFAULT_FLOOR, NO_FLOOR, Floor
+from langmem_tiers.recall.recall import POOL, RecallQuery, reach
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.review import MODEL, OWN
 from langmem_tiers.store.filters import compile_filter

@@ -16,8 +16,8 @@ from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.meant import meant, own_or_only, reached, why_absent
 from langmem_tiers.postgres.flow import Call, Flow, Query, lasts
 from langmem_tiers.recall import recall as recalls
-from langmem_tiers.recall.inquiry import RecallQuery, Vectors, visibility
 from langmem_tiers.recall.matching import Candidate, read_columns, recollection
+from langmem_tiers.recall.recall import RecallQuery, Vectors, visibility
 from langmem_tiers.recall.replay import Recording
 from langmem_tiers.remember.echo import Recalled, RecalledLately
 

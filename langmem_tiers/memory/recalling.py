@@ -18,8 +18,8 @@ from langmem_tiers.postgres.flow import Flow, only
 from langmem_tiers.recall.matching import recollection
 from langmem_tiers.recall.ranking import ProfileFunction, profile_of
 from langmem_tiers.recall.recall import find
-from langmem_tiers.recall.recall import replay as replayed
 from langmem_tiers.recall.replay import Replay
+from langmem_tiers.recall.replay import replay as replayed
 from langmem_tiers.store.ops import to_tier
 
 

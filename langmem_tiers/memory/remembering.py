@@ -14,8 +14,8 @@ from langmem_tiers.memory import flows
 from langmem_tiers.memory.asking import memory_key, new_memories, new_memory
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Call, Flow, Query, only
-from langmem_tiers.recall.inquiry import reach, visibility
 from langmem_tiers.recall.matching import read_columns, recollection
+from langmem_tiers.recall.recall import reach, visibility
 from langmem_tiers.remember.new import NewMemory
 
 PINNED_TOKENS: Final = 300

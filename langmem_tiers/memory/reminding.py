@@ -33,10 +33,8 @@ from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, new_memory
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.flows import looked_up
 from langmem_tiers.postgres.flow import Call, Flow, Query, only, rows_of
-from langmem_tiers.recall.floor import ABOUT
-from langmem_tiers.recall.inquiry import POOL, RecallQuery, Vectors, reach
-from langmem_tiers.recall.ranking import PROFILES
-from langmem_tiers.recall.recall import QUERY_CHARACTERS
+from langmem_tiers.recall.ranking import ABOUT, PROFILES
+from langmem_tiers.recall.recall import POOL, QUERY_CHARACTERS, RecallQuery, Vectors, reach
 from langmem_tiers.remember.new import NewMemory, checked_content
 from langmem_tiers.remember.pipeline import admitted_as, as_judged, result_of
 from langmem_tiers.remember.transaction import write

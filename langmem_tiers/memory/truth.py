@@ -37,8 +37,7 @@ from langmem_tiers.memory.flows import looked_up
 from langmem_tiers.memory.remembering import store
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import quoted
-from langmem_tiers.recall.inquiry import RecallQuery
-from langmem_tiers.recall.recall import QUERY_CHARACTERS, find
+from langmem_tiers.recall.recall import QUERY_CHARACTERS, RecallQuery, find
 from langmem_tiers.remember.new import checked_text
 
 

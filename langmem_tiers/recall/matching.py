@@ -269,7 +269,7 @@ class Weights:
     lesson: Mapping[str, float]
     """The same of reflexions, in which nearness and the words asked count by themselves as well."""
     helps: Mapping[str, float]
-    """Of what `recall.floor` measures."""
+    """Of what `recall.ranking` measures."""
     meaning: Sequence[float] = ()
     """What each number of a question's vector says of whether memory helps; none for a model that
     the fit does not know."""

@@ -1,47 +1,316 @@
-"""Recalling what matters: query → embed → one statement over three tiers → rank → fit."""
+"""Recalling what matters: a question → its vector → one statement over three tiers → rank → fit."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time
+from functools import lru_cache
 from itertools import chain, compress
+from numbers import Real
 from operator import mul
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from langmem_tiers.core.config import EF_SEARCH, IndexOptions
+from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.messages import HumanMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
+from langmem_tiers.core import checks
+from langmem_tiers.core.config import EF_SEARCH, IndexOptions, StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidInputError, short
+from langmem_tiers.core.errors import (
+    EmbeddingFailedError,
+    InvalidInputError,
+    InvalidTypeError,
+    short,
+)
 from langmem_tiers.core.memory import (
     ASSISTANT_ROLES,
     ROLES,
+    TIERS,
     Moment,
     Recollection,
     Recollections,
     Tier,
 )
-from langmem_tiers.core.namespaces import as_handle, check_key
-from langmem_tiers.core.vectors import Distance, unpack
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, rows_of
-from langmem_tiers.recall import budget, floor, inquiry
-from langmem_tiers.recall.inquiry import Answer, Reader, RecallQuery, Shortlist, Sought, Vectors
-from langmem_tiers.recall.matching import (
-    Candidate,
-    judge,
-    likeness,
-    read_columns,
-    read_rows,
-    recollection,
-)
-from langmem_tiers.recall.question import FACTS, MARKS, read_question
-from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank
-from langmem_tiers.recall.replay import Recorded, Recording, Replay, compared
-from langmem_tiers.store.filters import filter_params
+from langmem_tiers.core.namespaces import Scope, as_handle, check_key, scope
+from langmem_tiers.core.records import by, record
+from langmem_tiers.core.types import MemoryTypes
+from langmem_tiers.core.vectors import Distance, PackedVector, unpack
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row
+from langmem_tiers.recall import budget, matching, ranking
+from langmem_tiers.recall.matching import Candidate, read_columns, recollection
+from langmem_tiers.recall.question import FACTS, MARKS, Question, read_question
+from langmem_tiers.recall.ranking import PROFILES, Floor, Profile, profile_of
+from langmem_tiers.store.filters import Condition, filter_params
 from langmem_tiers.store.flows import StoreFlows
+from langmem_tiers.store.read import embed_texts
+
+if TYPE_CHECKING:
+    from langmem_tiers.recall.replay import Recording
+
+_log = logging.getLogger(__name__)
+
+POOL = 50
+"""Candidates a leg, for long answers and whatever orders them again; 100 add nothing."""
+SMALL_POOL = 40
+"""Candidates a leg for up to 10 memories. With 30, recall@10 falls by 0.006, with 50 it rises by
+0.003 (docs/recall.md), and each takes time."""
 
 QUERY_CHARACTERS = 4000
 """How much of a query is sought by its words; the time grows with their square."""
+
+REVIEWED = 3
+"""How many times the limit reviewers look at, as specified."""
+
+
+@lru_cache(maxsize=1024)
+def reach(context: MemoryContext, tiers: Sequence[Tier] = TIERS) -> Mapping[str, str | None]:
+    """Return the bounds of a recall in a context: its prefix in each of these tiers."""
+    prefixes = {tier: scope(context.namespace(tier)) for tier in tiers}
+    return below(prefixes, context.root, context.user_id)
+
+
+def below(
+    prefixes: Mapping[Tier, Scope], tenant: str, user_id: str | None
+) -> Mapping[str, str | None]:
+    """Return the parameters by which a statement looks below these prefixes, and for whom.
+
+    A tier that is not asked has no room between its bounds.
+    """
+    bounds = {"tenant": tenant, "user_id": user_id}
+    for tier in TIERS:
+        prefix = prefixes.get(tier, Scope(None, "", ""))
+        bounds |= {f"{tier}_low": prefix.low, f"{tier}_high": prefix.high}
+    return bounds
+
+
+def visibility(
+    now: datetime, as_of: datetime | None = None, known_at: datetime | None = None
+) -> dict[str, datetime | None]:
+    """The parameters of `{visible}`: when a memory is to be true, and to be known."""
+    return {"true_at": as_of or now, "as_of": as_of, "known_at": known_at}
+
+
+def checked_tokens(tokens: object, what: str = "max_tokens") -> int | None:
+    """A budget of tokens: 0 or more, or None for no budget."""
+    if tokens is None:
+        return None
+    if isinstance(tokens, bool) or not isinstance(tokens, int):
+        raise InvalidTypeError(f"{what} is a whole number, not {type(tokens).__name__}")
+    if tokens < 0:
+        raise InvalidInputError(f"{what} is {short(tokens)}: use 0 or more, or None for no budget")
+    return tokens
+
+
+@record
+class RecallQuery:
+    """One question to memory, and all that its recall is told; see `RecallOptions`."""
+
+    query: str
+    bounds: Mapping[str, str | None]
+    """Where it looks; see `reach`."""
+    limit: int
+    tiers: frozenset[Tier] = frozenset(TIERS)
+    embedding: PackedVector | None = None
+    """A ready vector of the query."""
+    memory_types: Sequence[str] | None = None
+    tags: Annotated[Sequence[str], by(checks.normalised_tags)] = ()
+    agent_id: Annotated[str | None, by(checks.label)] = None
+    project_id: str | None = None
+    since: Annotated[datetime, by(checks.parsed_moment)] | None = None
+    as_of: Annotated[datetime, by(checks.parsed_moment)] | None = None
+    """When it is to be true; None is now."""
+    known_at: Annotated[datetime, by(checks.parsed_moment)] | None = None
+    """When it is to be known; None is now."""
+    min_importance: Annotated[float | None, by(checks.share)] = None
+    conditions: Sequence[Condition] = ()
+    max_tokens: Annotated[int | None, by(checked_tokens)] = None
+    deduplicate: Annotated[bool, by(checks.checked_flag)] = False
+    similarity_threshold: Annotated[
+        float, by(lambda given, what: checks.checked_number(given, what, 0, 1))
+    ] = 0.85
+    profile: Annotated[Profile, by(lambda given, _: profile_of(given))] = PROFILES["calibrated"]
+    floor: Floor = ranking.NO_FLOOR
+    """What matches less is left out, and a question that memory cannot help with gets nothing."""
+    exclude: frozenset[str] = frozenset()
+    """Keys of what is not wanted."""
+    review: str | None = None
+    """Which of the reader's reviews orders the best again; None for none."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose memory it is."""
+        return str(self.bounds["tenant"])
+
+    @property
+    def blank(self) -> bool:
+        """Whether it asks for nothing in particular: it gets the newest."""
+        return self.embedding is None and not self.query.strip()
+
+    @property
+    def pool(self) -> int:
+        """Candidates a leg."""
+        reviewed = REVIEWED * self.limit if self.review else 0
+        fewest = max(SMALL_POOL, min(POOL, 3 * self.limit), self.limit, reviewed)
+        return fewest + len(self.exclude)
+
+
+class Vectors(dict[str, PackedVector | None]):
+    """The vectors of questions by their text, which the recalls of a turn share."""
+
+    failed: str | None = None
+    """The model's failure, if it failed: it is asked no more, and words alone are sought."""
+
+    def add(self, queries: Iterable[str], options: StoreOptions) -> Flow[None]:
+        """Embed those that have no vector yet; the log says if the model fails.
+
+        Raises:
+            EmbeddingError: for a model that does not fit the store.
+            MissingExtraError: for one that is not there at all.
+        """
+        new = [one for one in queries if one not in self]
+        if self.failed is not None or not new:
+            return
+        try:
+            self.update((yield from embed_texts(new, options)))
+        except EmbeddingFailedError as error:
+            self.failed = error.said
+            _log.warning("recall goes by words alone, as the model fails: %s", self.failed)
+
+
+class Sought(NamedTuple):
+    """A question as it was read, and its vector."""
+
+    ask: RecallQuery
+    question: Question
+    vector: PackedVector | None
+    by_words: str | None
+    """What the model failed by that would have made one."""
+    meant: float
+    """What the vector says of whether memory helps, as the logarithm of odds."""
+    moment: Moment
+    """When it is asked."""
+
+
+class Answer(NamedTuple):
+    """The answer of a recall to a question, with all that it was chosen from."""
+
+    sought: Sought
+    rows: Sequence[Row]
+    """What Postgres found, of which the candidates are made."""
+    candidates: Sequence[Candidate]
+    memories: Recollections
+
+
+# Who orders again
+
+_PLACE = "langmem_tiers_place"
+
+
+class Shortlist(NamedTuple):
+    """The best for one query, in the order of the ranking."""
+
+    query: str
+    best: Sequence[Recollection]
+
+
+class Reranker(NamedTuple):
+    """Orders the best again, by code or a model of the caller's.
+
+    Both take the shortlists of several queries at once, and return for each those that are left.
+    """
+
+    call: Callable[[Sequence[Shortlist]], Sequence[Sequence[Recollection]]]
+    acall: Callable[[Sequence[Shortlist]], Awaitable[Sequence[Sequence[Recollection]]]]
+    name: str
+
+    def order(self, shortlists: Sequence[Shortlist]) -> Flow[list[list[Recollection]]]:
+        """The memories of each, ordered again; one without a query or a memory stays as it is."""
+        asked = {i: one for i, one in enumerate(shortlists) if one.query.strip() and one.best}
+        ordered = [list(one.best) for one in shortlists]
+        if asked:
+            best = list(asked.values())
+            chosen = yield Ask(lambda: self.call(best), lambda: self.acall(best))
+            for place, memories in zip(asked, chosen, strict=True):
+                ordered[place] = list(memories)
+        return ordered
+
+
+def reranker_of(compressor: BaseDocumentCompressor) -> Reranker:
+    """A re-ranker that asks a compressor; what the compressor leaves out is left out.
+
+    The order is the compressor's. Its `relevance_score`, if it gives one in the metadata, is
+    added to each memory's evidence as `reranker`; score and explanation stay the profile's.
+    """
+
+    def call(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
+        return [
+            _chosen(compressor.compress_documents(_documents(best), query), best)
+            for query, best in shortlists
+        ]
+
+    async def acall(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
+        return [
+            _chosen(await compressor.acompress_documents(_documents(best), query), best)
+            for query, best in shortlists
+        ]
+
+    return Reranker(call, acall, type(compressor).__name__)
+
+
+def _documents(memories: Sequence[Recollection]) -> list[Document]:
+    return [
+        Document(
+            page_content=one.content,
+            id=one.key,
+            metadata={_PLACE: i, "key": one.key, "score": one.score, "tier": one.tier.value},
+        )
+        for i, one in enumerate(memories)
+    ]
+
+
+def _chosen(documents: Sequence[Document], best: Sequence[Recollection]) -> list[Recollection]:
+    """The memories of these documents, each once, with the score of the last document of each."""
+    chosen: dict[int, Recollection] = {}
+    for document in documents:
+        place, score = map(document.metadata.get, (_PLACE, "relevance_score"))
+        if not isinstance(place, int) or not 0 <= place < len(best):
+            raise InvalidInputError(
+                "the re-ranker returned a document it was not given: a compressor for memories "
+                "selects and orders, and keeps each document's metadata"
+            )
+        chosen[place] = memory = best[place]
+        if isinstance(score, Real):
+            evidence = {**memory.evidence, "reranker": float(score)}
+            chosen[place] = replace(memory, evidence=evidence)
+    return list(chosen.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """What every recall of a caller goes by."""
+
+    weights: matching.Weights
+    words: matching.Words | None
+    """What tells how alike single words are; None where nothing does."""
+    types: MemoryTypes
+    count_tokens: Callable[[str], int]
+    timeout_ms: int | None = None
+    reranker: Reranker | None = None
+    reviews: Mapping[str, Reranker] = field(default_factory=dict)
+    """Those that order again where an inquiry names them, after the `reranker`."""
+
+
+def approximate_tokens(text: str) -> int:
+    """Tokens of a text as a message of its own, by LangChain's approximate counter."""
+    return count_tokens_approximately([HumanMessage(text)])
+
+
+# Recalling
 
 
 def recall(
@@ -65,7 +334,7 @@ def recall(
     yield from store.refresh_state()
     moment = store.moment()
     vectors = Vectors() if vectors is None else vectors
-    yield from vectors.add((ask.query for ask in asks if ask.embedding is None), store.options)
+    yield from vectors.add([ask.query for ask in asks if ask.embedding is None], store.options)
     index = store.options.index
     sought = [sought_for(ask, vectors, moment, reader, index) for ask in asks]
     first = () if recording is None else recording.first(asks)
@@ -91,7 +360,7 @@ def sought_for(
     vector = ask.embedding or vectors.get(ask.query)
     by_words = vectors.failed if vector is None and not ask.blank else None
     if by_words is not None:
-        ask = replace(ask, floor=floor.Floor())
+        ask = replace(ask, floor=Floor())
     meant, meaning = 0.0, reader.weights.meaning
     if vector is not None and index is not None and index.vector is not None and meaning:
         meant = sum(map(mul, unpack(vector, index.vector), meaning))
@@ -141,7 +410,7 @@ def statement(name: str, one: Sought, store: StoreFlows, **more: object) -> Call
         "last_days": [datetime.combine(days.last, time.max, UTC) for days in question.days],
         **ask.bounds,
         "alive_at": one.moment.alive_at,
-        **inquiry.visibility(one.moment.now, ask.as_of, ask.known_at),
+        **visibility(one.moment.now, ask.as_of, ask.known_at),
         "memory_types": None if ask.memory_types is None else list(ask.memory_types),
         "tags": json.dumps(list(ask.tags)) if ask.tags else None,
         "agent_id": ask.agent_id,
@@ -172,54 +441,64 @@ def answer(
     sought: Sequence[Sought], rows: Sequence[Sequence[Row]], reader: Reader, distance: Distance
 ) -> Flow[list[Answer]]:
     """What these rows answer to each question, which nothing else decides."""
-    answers = [_ranked(one, some, reader, distance) for one, some in zip(sought, rows, strict=True)]
-    if reader.reranker is not None or any(one.ask.review for one in sought):
+    answers, anew = [], reader.reranker is not None
+    for one, some in zip(sought, rows, strict=True):
+        found = _newest if one.ask.blank else _ranked
+        answers.append(found(one, some, reader, distance))
+        anew = anew or one.ask.review is not None
+    if anew:
         yield from _ordered_again(answers, reader)
-    for one in answers:
-        one.memories[:] = _fitted(one.memories, one.sought.ask, reader)
+    for each in answers:
+        each.memories[:] = _fitted(each.memories, each.sought.ask, reader)
     return answers
 
 
 def _ranked(one: Sought, rows: Sequence[Row], reader: Reader, distance: Distance) -> Answer:
     """What was found, and the memories among it that match well enough, in order."""
     ask, question = one.ask, one.question
-    if ask.blank:
-        found = [row for row in read_columns(rows, distance) if row.key not in ask.exclude]
-        memories = [recollection(row, 0.0, {}) for row in found]
-        least = floor.Floor(intended=ask.floor.intended)  # none of them matches
-        memories = floor.shown(memories, least, 1.0, reader.types, among=0, asked=ask.memory_types)
-        return Answer(one, rows, found, Recollections(memories))
-    every, searched = read_rows(rows, distance)
-    found = [row for row in every if row.key not in ask.exclude]
+    every, searched = matching.read_rows(rows, distance)
+    found, telling, among = [], [], 0
+    for row in every:
+        if row.key not in ask.exclude:
+            found.append(row)
+            if ranking.tells(row):
+                telling.append(row)
+                among += (row.speaker or "").lower() not in ASSISTANT_ROLES
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
     ranks = ask.pool if ask.deduplicate or reader.reranker or ask.review else ask.limit
-    scored_by = reader.types.scored
-    reorders = scored_by or ask.floor or ask.profile is not PROFILES["match"]
-    alike = likeness(found, question, searched, reader.words)
-    weighed = judge(
-        found, question, searched, reader.weights, alike, most=ask.pool if reorders else ranks
-    )
-    telling = [row for row in found if floor.tells(row)]
-    if ask.floor:
-        weighed = [each for each in weighed if floor.tells(each.candidate)]
+    reorders = reader.types.scored or ask.floor or ask.profile is not PROFILES["match"]
+    most = ask.pool if reorders else ranks
+    alike = matching.likeness(found, question, searched, reader.words)
+    weighed = matching.judge(found, question, searched, reader.weights, alike, most=most)
     memories, alone = [], {}
     for each in weighed:
+        if ask.floor and not ranking.tells(each.candidate):
+            continue
         memory = recollection(each.candidate, each.match, each.evidence)
-        if (kind := scored_by.get(memory.memory_type)) is not None:
+        if (kind := reader.types.scored.get(memory.memory_type)) is not None:
             memory = replace(memory, match=kind.match(memory, ask.query))
         elif each.alone is not None:
             alone[memory.place] = each.alone
         memories.append(memory)
-    helping = floor.helps(
+    helping = ranking.helps(
         question, telling, searched, reader.weights, needs=question.needs, meant=one.meant
     )
-    among = sum((row.speaker or "").lower() not in ASSISTANT_ROLES for row in telling)
-    memories = floor.shown(
+    memories = ranking.shown(
         memories, ask.floor, helping, reader.types, among=among, asked=ask.memory_types, alone=alone
     )
-    asked = Asked(now=one.moment.now, project_id=ask.project_id, query=ask.query)
-    best = rank(memories, ask.profile, asked, ranks)
+    asked = ranking.Asked(now=one.moment.now, project_id=ask.project_id, query=ask.query)
+    best = ranking.rank(memories, ask.profile, asked, ranks)
     return Answer(one, rows, found, Recollections(best, by_words=one.by_words, helps=helping))
+
+
+def _newest(one: Sought, rows: Sequence[Row], reader: Reader, distance: Distance) -> Answer:
+    """The newest, to who asks for nothing in particular: none of them matches."""
+    ask = one.ask
+    found = [row for row in read_columns(rows, distance) if row.key not in ask.exclude]
+    memories = [recollection(row, 0.0, {}) for row in found]
+    least = Floor(intended=ask.floor.intended)
+    memories = ranking.shown(memories, least, 1.0, reader.types, among=0, asked=ask.memory_types)
+    return Answer(one, rows, found, Recollections(memories))
 
 
 def _ordered_again(answers: Sequence[Answer], reader: Reader) -> Flow[None]:
@@ -229,7 +508,7 @@ def _ordered_again(answers: Sequence[Answer], reader: Reader) -> Flow[None]:
     for ranker, name in [*([(reader.reranker, None)] if reader.reranker else []), *rankers]:
         those = [one for one in answers if name is None or one.sought.ask.review == name]
         asks = [one.sought.ask for one in those]
-        many = [inquiry.POOL if name is None else inquiry.REVIEWED * ask.limit for ask in asks]
+        many = [POOL if name is None else REVIEWED * ask.limit for ask in asks]
         ordered = yield from ranker.order(
             [
                 Shortlist(ask.query, one.memories[:most])
@@ -270,7 +549,7 @@ def _beyond(ranked: Sequence[Recollection], ask: RecallQuery) -> list[Recollecti
     best, beyond = ranked[: ask.limit], ranked[ask.limit :]
     following: list[Recollection] = []
     if ask.floor.goes_on:
-        said = floor.said_next(ranked, best, ask.floor.goes_on)
+        said = ranking.said_next(ranked, best, ask.floor.goes_on)
         following = [one for one in said if one in beyond]
     least = share * max((one.match for one in best), default=0.0)
     further = [one for one in beyond[:most] if one.match >= least and one not in following]
@@ -286,39 +565,6 @@ def _among(answers: Sequence[Recollections], kept: Sequence[Recollection]) -> li
     return left
 
 
-def replay(
-    turn: str,
-    context: MemoryContext,
-    reader: Reader,
-    store: StoreFlows,
-    profile: Profile | None = None,
-) -> Flow[list[Replay]]:
-    """Answer the recorded recalls of a turn again, in their order, by the rows that were read then.
-
-    Raises:
-        InvalidInputError: if none is recorded that the context looks after, or one was ranked by a
-            profile of the caller's own, and none is given.
-    """
-    rows = yield from rows_of("recorded", **context.whose, turn=turn, project=context.project_id)
-    if not rows:
-        raise InvalidInputError(
-            f"no recall of {short(turn)} is recorded in tenant {context.tenant!r}: with "
-            "CoordinatorSettings(recall_days=30) they are, for so many days, under the turn's id, "
-            "the run_id, or the recall_id of what get_context answered"
-        )
-    recorded = [Recorded(*row) for row in rows]
-    found = []
-    for one, ask in [(one, one.query(profile)) for one in recorded]:
-        vector, seen = one.opened()
-        moment, vectors = Moment(one.at), Vectors()
-        vectors.failed = one.asked["by_words"]
-        index = store.options.index
-        sought = sought_for(replace(ask, embedding=vector), vectors, moment, reader, index)
-        (again,) = yield from answer([sought], [seen], reader, store.distance)
-        found.append(compared(one, ask.query, again.memories))
-    return found
-
-
 def find(
     context: MemoryContext, key: str, tiers: Sequence[Tier], store: StoreFlows
 ) -> Flow[list[Candidate]]:
@@ -332,7 +578,7 @@ def find(
         **context.whose,
         "tiers": [tier.value for tier in tiers],
         "alive_at": moment.alive_at,
-        **inquiry.visibility(moment.now),
+        **visibility(moment.now),
     }
     calls = [Call("find", {**params, "key": check_key(key)})]
     if handle := as_handle(key):

@@ -13,22 +13,31 @@ import math
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from pydantic import TypeAdapter
 
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, short
 from langmem_tiers.core.memory import Moment, Recollection, Recollections
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart
-from langmem_tiers.recall.floor import DEFAULT_FLOOR, Floor
-from langmem_tiers.recall.inquiry import Answer, RecallQuery, Sought
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, rows_of
 from langmem_tiers.recall.matching import Candidate
-from langmem_tiers.recall.ranking import PROFILES, Profile
+from langmem_tiers.recall.ranking import DEFAULT_FLOOR, PROFILES, Floor, Profile
+from langmem_tiers.recall.recall import (
+    Answer,
+    Reader,
+    RecallQuery,
+    Sought,
+    Vectors,
+    answer,
+    sought_for,
+)
+from langmem_tiers.store.flows import StoreFlows
 
 _log = logging.getLogger(__name__)
 
@@ -272,6 +281,39 @@ class Replay:
         told = f"{asked} ({self.at.isoformat()}, {len(self.then)} answered)"
         differing = (f"  {one}" for one in self.differences)
         return "\n".join([f"{'equal' if self.equal else 'differs'}: {told}", *differing])
+
+
+def replay(
+    turn: str,
+    context: MemoryContext,
+    reader: Reader,
+    store: StoreFlows,
+    profile: Profile | None = None,
+) -> Flow[list[Replay]]:
+    """Answer the recorded recalls of a turn again, in their order, by the rows that were read then.
+
+    Raises:
+        InvalidInputError: if none is recorded that the context looks after, or one was ranked by a
+            profile of the caller's own, and none is given.
+    """
+    rows = yield from rows_of("recorded", **context.whose, turn=turn, project=context.project_id)
+    if not rows:
+        raise InvalidInputError(
+            f"no recall of {short(turn)} is recorded in tenant {context.tenant!r}: with "
+            "CoordinatorSettings(recall_days=30) they are, for so many days, under the turn's id, "
+            "the run_id, or the recall_id of what get_context answered"
+        )
+    recorded = [Recorded(*row) for row in rows]
+    found = []
+    for one, ask in [(one, one.query(profile)) for one in recorded]:
+        vector, seen = one.opened()
+        moment, vectors = Moment(one.at), Vectors()
+        vectors.failed = one.asked["by_words"]
+        index = store.options.index
+        sought = sought_for(replace(ask, embedding=vector), vectors, moment, reader, index)
+        (again,) = yield from answer([sought], [seen], reader, store.distance)
+        found.append(compared(one, ask.query, again.memories))
+    return found
 
 
 def compared(recorded: Recorded, query: str, answered: Recollections) -> Replay:

@@ -21,7 +21,7 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.memory.asking import recall_query
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.budget import TokenCounter, counted
-from langmem_tiers.recall.inquiry import Vectors
+from langmem_tiers.recall.recall import Vectors
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.turn import trace
 from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_of, written

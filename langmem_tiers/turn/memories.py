@@ -28,8 +28,8 @@ from langmem_tiers.memory.asking import recall_query
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, only, unit
 from langmem_tiers.recall.fence import brief, fields_of, labelled
-from langmem_tiers.recall.inquiry import RecallQuery, Vectors
 from langmem_tiers.recall.matching import Candidate
+from langmem_tiers.recall.recall import RecallQuery, Vectors
 from langmem_tiers.state.state import MOST_MESSAGES, Message, Whose, look
 from langmem_tiers.turn.layout import CUT, EPISODES, Fragment, Section
 

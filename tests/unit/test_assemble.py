@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.recall.inquiry import approximate_tokens
+from langmem_tiers.recall.recall import approximate_tokens
 from langmem_tiers.turn.assembly import Assembled, fit
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Fragment, Layout, Section, Stage
 from tests.support.recollections import NOW, recollection

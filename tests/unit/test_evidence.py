@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.recall.floor import HELPS, helps
 from langmem_tiers.recall.matching import (
     FEATURES,
     Candidate,
@@ -23,6 +22,7 @@ from langmem_tiers.recall.matching import (
     tells_time,
 )
 from langmem_tiers.recall.question import Question, read_question
+from langmem_tiers.recall.ranking import HELPS, helps
 
 NOW = datetime(2023, 6, 14, 9, tzinfo=UTC)
 SCOPE = Searched(memories=400, sought=10, known=9, best_cosine=0.5)
