@@ -19,8 +19,9 @@ from langmem_tiers.learn.promotion_rules import promotion_policy
 from langmem_tiers.memory.meant import places_of
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings, MiniLMEmbeddings
+from langmem_tiers.recall.budget import reranker_of
 from langmem_tiers.recall.matching import OTHER, Weights, Words, read_weights, shipped_for
-from langmem_tiers.recall.recall import Reader, approximate_tokens, reranker_of
+from langmem_tiers.recall.recall import Reader, approximate_tokens
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, Gate, GatePolicy
 from langmem_tiers.remember.pipeline import Pipeline
 from langmem_tiers.remember.review import Panel, Reviewers, default_reviewers, reviews_of

@@ -18,9 +18,8 @@ from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, both, then
-from langmem_tiers.recall.budget import TokenCounter, counted
+from langmem_tiers.recall.budget import TokenCounter, checked_tokens, counted
 from langmem_tiers.recall.fence import titled_text
-from langmem_tiers.recall.recall import checked_tokens
 
 FADE = 0.5
 """What is left of the relevance of a memory that the next context does not call up: our own choice.

@@ -1,5 +1,7 @@
 """Which of the ranked memories a model is given: none that repeats another, and what fits a budget.
 
+Before that a re-ranker or a review may order the best again.
+
 What is chosen for a budget is useful together: a set is worth the relevance of its members without
 what they repeat of each other, and the words of the query that it covers.
 """
@@ -10,17 +12,21 @@ import math
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import heappop, heapreplace
+from numbers import Real
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
-from langmem_tiers.core.errors import InvalidInputError, short
+from langchain_core.documents import BaseDocumentCompressor, Document
+
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Source
 from langmem_tiers.core.reading import caseless, exact_words, shortened
 from langmem_tiers.core.values import source_of
+from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.matching import Words
 
 TokenCounter = Callable[[str], int]
@@ -392,3 +398,98 @@ def similarity(one: Text, other: Text) -> float:
 
 def _jaccard(one: int, other: int) -> float:
     return (one & other).bit_count() / (one | other).bit_count()
+
+
+def checked_tokens(tokens: object, what: str = "max_tokens") -> int | None:
+    """A budget of tokens: 0 or more, or None for no budget."""
+    if tokens is None:
+        return None
+    if isinstance(tokens, bool) or not isinstance(tokens, int):
+        raise InvalidTypeError(f"{what} is a whole number, not {type(tokens).__name__}")
+    if tokens < 0:
+        raise InvalidInputError(f"{what} is {short(tokens)}: use 0 or more, or None for no budget")
+    return tokens
+
+
+# Who orders the best again
+
+_PLACE = "langmem_tiers_place"
+
+
+class Shortlist(NamedTuple):
+    """The best for one query, in the order of the ranking."""
+
+    query: str
+    best: Sequence[Recollection]
+
+
+class Reranker(NamedTuple):
+    """Orders the best again, by code or a model of the caller's.
+
+    Both take the shortlists of several queries at once, and return for each those that are left.
+    """
+
+    call: Callable[[Sequence[Shortlist]], Sequence[Sequence[Recollection]]]
+    acall: Callable[[Sequence[Shortlist]], Awaitable[Sequence[Sequence[Recollection]]]]
+    name: str
+
+    def order(self, shortlists: Sequence[Shortlist]) -> Flow[list[list[Recollection]]]:
+        """The memories of each, ordered again; one without a query or a memory stays as it is."""
+        asked = {i: one for i, one in enumerate(shortlists) if one.query.strip() and one.best}
+        ordered = [list(one.best) for one in shortlists]
+        if asked:
+            best = list(asked.values())
+            chosen = yield Ask(lambda: self.call(best), lambda: self.acall(best))
+            for place, memories in zip(asked, chosen, strict=True):
+                ordered[place] = list(memories)
+        return ordered
+
+
+def reranker_of(compressor: BaseDocumentCompressor) -> Reranker:
+    """A re-ranker that asks a compressor; what the compressor leaves out is left out.
+
+    The order is the compressor's. Its `relevance_score`, if it gives one in the metadata, is
+    added to each memory's evidence as `reranker`; score and explanation stay the profile's.
+    """
+
+    def call(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
+        return [
+            _chosen(compressor.compress_documents(_documents(best), query), best)
+            for query, best in shortlists
+        ]
+
+    async def acall(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
+        return [
+            _chosen(await compressor.acompress_documents(_documents(best), query), best)
+            for query, best in shortlists
+        ]
+
+    return Reranker(call, acall, type(compressor).__name__)
+
+
+def _documents(memories: Sequence[Recollection]) -> list[Document]:
+    return [
+        Document(
+            page_content=one.content,
+            id=one.key,
+            metadata={_PLACE: i, "key": one.key, "score": one.score, "tier": one.tier.value},
+        )
+        for i, one in enumerate(memories)
+    ]
+
+
+def _chosen(documents: Sequence[Document], best: Sequence[Recollection]) -> list[Recollection]:
+    """The memories of these documents, each once, with the score of the last document of each."""
+    chosen: dict[int, Recollection] = {}
+    for document in documents:
+        place, score = map(document.metadata.get, (_PLACE, "relevance_score"))
+        if not isinstance(place, int) or not 0 <= place < len(best):
+            raise InvalidInputError(
+                "the re-ranker returned a document it was not given: a compressor for memories "
+                "selects and orders, and keeps each document's metadata"
+            )
+        chosen[place] = memory = best[place]
+        if isinstance(score, Real):
+            evidence = {**memory.evidence, "reranker": float(score)}
+            chosen[place] = replace(memory, evidence=evidence)
+    return list(chosen.values())

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time
 from functools import lru_cache
 from itertools import chain, compress
-from numbers import Real
 from operator import mul
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Protocol
 
-from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
@@ -23,9 +21,6 @@ from langmem_tiers.core.config import EF_SEARCH, IndexOptions, StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     EmbeddingFailedError,
-    InvalidInputError,
-    InvalidTypeError,
-    short,
 )
 from langmem_tiers.core.memory import (
     ASSISTANT_ROLES,
@@ -40,7 +35,7 @@ from langmem_tiers.core.namespaces import Scope, as_handle, check_key, scope
 from langmem_tiers.core.records import by, record
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall import budget, matching, ranking
 from langmem_tiers.recall.matching import Candidate, read_columns, recollection
 from langmem_tiers.recall.question import FACTS, MARKS, Question, read_question
@@ -48,9 +43,6 @@ from langmem_tiers.recall.ranking import PROFILES, Floor, Profile, profile_of
 from langmem_tiers.store.filters import Condition, filter_params
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.read import embed_texts
-
-if TYPE_CHECKING:
-    from langmem_tiers.recall.replay import Recording
 
 _log = logging.getLogger(__name__)
 
@@ -95,17 +87,6 @@ def visibility(
     return {"true_at": as_of or now, "as_of": as_of, "known_at": known_at}
 
 
-def checked_tokens(tokens: object, what: str = "max_tokens") -> int | None:
-    """A budget of tokens: 0 or more, or None for no budget."""
-    if tokens is None:
-        return None
-    if isinstance(tokens, bool) or not isinstance(tokens, int):
-        raise InvalidTypeError(f"{what} is a whole number, not {type(tokens).__name__}")
-    if tokens < 0:
-        raise InvalidInputError(f"{what} is {short(tokens)}: use 0 or more, or None for no budget")
-    return tokens
-
-
 @record
 class RecallQuery:
     """One question to memory, and all that its recall is told; see `RecallOptions`."""
@@ -128,7 +109,7 @@ class RecallQuery:
     """When it is to be known; None is now."""
     min_importance: Annotated[float | None, by(checks.share)] = None
     conditions: Sequence[Condition] = ()
-    max_tokens: Annotated[int | None, by(checked_tokens)] = None
+    max_tokens: Annotated[int | None, by(budget.checked_tokens)] = None
     deduplicate: Annotated[bool, by(checks.checked_flag)] = False
     similarity_threshold: Annotated[
         float, by(lambda given, what: checks.checked_number(given, what, 0, 1))
@@ -206,90 +187,6 @@ class Answer(NamedTuple):
     memories: Recollections
 
 
-# Who orders again
-
-_PLACE = "langmem_tiers_place"
-
-
-class Shortlist(NamedTuple):
-    """The best for one query, in the order of the ranking."""
-
-    query: str
-    best: Sequence[Recollection]
-
-
-class Reranker(NamedTuple):
-    """Orders the best again, by code or a model of the caller's.
-
-    Both take the shortlists of several queries at once, and return for each those that are left.
-    """
-
-    call: Callable[[Sequence[Shortlist]], Sequence[Sequence[Recollection]]]
-    acall: Callable[[Sequence[Shortlist]], Awaitable[Sequence[Sequence[Recollection]]]]
-    name: str
-
-    def order(self, shortlists: Sequence[Shortlist]) -> Flow[list[list[Recollection]]]:
-        """The memories of each, ordered again; one without a query or a memory stays as it is."""
-        asked = {i: one for i, one in enumerate(shortlists) if one.query.strip() and one.best}
-        ordered = [list(one.best) for one in shortlists]
-        if asked:
-            best = list(asked.values())
-            chosen = yield Ask(lambda: self.call(best), lambda: self.acall(best))
-            for place, memories in zip(asked, chosen, strict=True):
-                ordered[place] = list(memories)
-        return ordered
-
-
-def reranker_of(compressor: BaseDocumentCompressor) -> Reranker:
-    """A re-ranker that asks a compressor; what the compressor leaves out is left out.
-
-    The order is the compressor's. Its `relevance_score`, if it gives one in the metadata, is
-    added to each memory's evidence as `reranker`; score and explanation stay the profile's.
-    """
-
-    def call(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return [
-            _chosen(compressor.compress_documents(_documents(best), query), best)
-            for query, best in shortlists
-        ]
-
-    async def acall(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return [
-            _chosen(await compressor.acompress_documents(_documents(best), query), best)
-            for query, best in shortlists
-        ]
-
-    return Reranker(call, acall, type(compressor).__name__)
-
-
-def _documents(memories: Sequence[Recollection]) -> list[Document]:
-    return [
-        Document(
-            page_content=one.content,
-            id=one.key,
-            metadata={_PLACE: i, "key": one.key, "score": one.score, "tier": one.tier.value},
-        )
-        for i, one in enumerate(memories)
-    ]
-
-
-def _chosen(documents: Sequence[Document], best: Sequence[Recollection]) -> list[Recollection]:
-    """The memories of these documents, each once, with the score of the last document of each."""
-    chosen: dict[int, Recollection] = {}
-    for document in documents:
-        place, score = map(document.metadata.get, (_PLACE, "relevance_score"))
-        if not isinstance(place, int) or not 0 <= place < len(best):
-            raise InvalidInputError(
-                "the re-ranker returned a document it was not given: a compressor for memories "
-                "selects and orders, and keeps each document's metadata"
-            )
-        chosen[place] = memory = best[place]
-        if isinstance(score, Real):
-            evidence = {**memory.evidence, "reranker": float(score)}
-            chosen[place] = replace(memory, evidence=evidence)
-    return list(chosen.values())
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
     """What every recall of a caller goes by."""
@@ -300,14 +197,30 @@ class Reader:
     types: MemoryTypes
     count_tokens: Callable[[str], int]
     timeout_ms: int | None = None
-    reranker: Reranker | None = None
-    reviews: Mapping[str, Reranker] = field(default_factory=dict)
+    reranker: budget.Reranker | None = None
+    reviews: Mapping[str, budget.Reranker] = field(default_factory=dict)
     """Those that order again where an inquiry names them, after the `reranker`."""
 
 
 def approximate_tokens(text: str) -> int:
     """Tokens of a text as a message of its own, by LangChain's approximate counter."""
     return count_tokens_approximately([HumanMessage(text)])
+
+
+class Recorder(Protocol):
+    """Records recalls as they were, such as `recall.replay.Recording`."""
+
+    def first(self, asks: Sequence[RecallQuery], /) -> list[Call]:
+        """What is asked before anything is read."""
+
+    def keep(
+        self,
+        several: Sequence[tuple[Answer, Recollections]],
+        before: Sequence[Sequence[Row]],
+        moment: Moment,
+        /,
+    ) -> Flow[None]:
+        """Keep recalls, what was shown of them, and what was answered to what is asked first."""
 
 
 # Recalling
@@ -321,7 +234,7 @@ def recall(
     vectors: Vectors | None = None,
     *,
     shown_of: Callable[[list[Recollection]], Flow[list[Recollection]]] | None = None,
-    recording: Recording | None = None,
+    recording: Recorder | None = None,
 ) -> Flow[list[Recollections]]:
     """Recall for several questions at once, all in one round trip; an empty one gets the newest.
 
@@ -511,7 +424,7 @@ def _ordered_again(answers: Sequence[Answer], reader: Reader) -> Flow[None]:
         many = [POOL if name is None else REVIEWED * ask.limit for ask in asks]
         ordered = yield from ranker.order(
             [
-                Shortlist(ask.query, one.memories[:most])
+                budget.Shortlist(ask.query, one.memories[:most])
                 for ask, one, most in zip(asks, those, many, strict=True)
             ]
         )

@@ -26,8 +26,8 @@ from langmem_tiers.core.errors import InvalidInputError, ModelError, short
 from langmem_tiers.core.memory import Recollection, ReviewResult
 from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
 from langmem_tiers.core.threads import Daemons, Work, adone, adone_by, done, done_by
+from langmem_tiers.recall.budget import Reranker, Shortlist
 from langmem_tiers.recall.fence import labelled, quoted
-from langmem_tiers.recall.recall import Reranker, Shortlist
 from langmem_tiers.remember.new import NewMemory
 
 _log = logging.getLogger(__name__)
