@@ -322,15 +322,16 @@ def noted(
     """Note what is put before a run, and what is held out of it; what is to be shown."""
     if showing is None or not found:
         return list(found)
-    held = yield from _held_out(found, context.whose, showing)
+    places = [(encode(one.namespace).namespace, one.key) for one in found]
+    held = yield from _held_out(found, places, context.whose, showing)
     params = {
         **context.whose,
         "run": showing.run.id,
         "root": showing.run.root,
         "project": context.project_id,
         "session": context.session_id,
-        "namespaces": [encode(one.namespace).namespace for one in found],
-        "keys": [one.key for one in found],
+        "namespaces": [namespace for namespace, _ in places],
+        "keys": [key for _, key in places],
         "held_out": held,
         "now": now,
     }
@@ -339,15 +340,18 @@ def noted(
 
 
 def _held_out(
-    found: Sequence[Recollection], whose: Mapping[str, str | None], showing: Showing
+    found: Sequence[Recollection],
+    places: Sequence[tuple[str, str]],
+    whose: Mapping[str, str | None],
+    showing: Showing,
 ) -> Flow[list[bool]]:
     """Whether the run goes without each; what it went without, or was shown, stays so.
 
     If nobody says how much is held out, it is what was learned and of which anything is known to
     come, and of that more of what seems to harm.
     """
-    places = [(encode(one.namespace).namespace, one.key) for one in found]
-    shares = dict.fromkeys(places, showing.holdout or 0.0)
+    run, usual_share = showing.run.id, showing.holdout or 0.0
+    shares: dict[tuple[str, str], float] = {}
     known: dict[tuple[str, str], bool] = {}
     tried = [
         place
@@ -355,9 +359,9 @@ def _held_out(
         if one.memory_type in LEARNED and one.success_count + one.failure_count > 0
     ]
     if tried and showing.holdout is None:
-        shares |= dict.fromkeys(tried, HOLDOUT)
+        shares = dict.fromkeys(tried, HOLDOUT)
         names = {"namespaces": [place for place, _ in tried], "keys": [key for _, key in tried]}
-        rows = yield from rows_of("holdout_evidence", **whose, run=showing.run.id, **names)
+        rows = yield from rows_of("holdout_evidence", **whose, run=run, **names)
         counts = {(row[0], row[1]): HoldoutCounts(*row[2:6]) for row in rows}
         usual = counts.pop((None, None))
         rate = (usual.shown_successes + 1) / (usual.shown_tries + 2)
@@ -365,12 +369,12 @@ def _held_out(
         for place, count in counts.items():
             if count.tries >= ENOUGH:
                 shares[place] = max(HOLDOUT, doubted(count, rate))
-    return [
-        known.get(
-            place, held_out(showing.run.id, "\0".join((*one.namespace, one.key)), shares[place])
-        )
-        for place, one in zip(places, found, strict=True)
-    ]
+    held = []
+    for place, one in zip(places, found, strict=True):
+        share = shares.get(place, usual_share)
+        name = "\0".join((*one.namespace, one.key))
+        held.append(known.get(place, share > 0 and held_out(run, name, share)))
+    return held
 
 
 def settle(

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, tzinfo
+from operator import itemgetter
 from typing import Final
 from unicodedata import normalize
 
@@ -74,9 +75,11 @@ def recalled_text(
         prompt = recalled_text(memory.get_context("When do keys change?"))
         ```
     """
-    zone = None if now is None else _zone(now)
+    zone = None if now is None else checked_kind(now, datetime, "now").tzinfo
+    if now is not None and zone is not None and now.utcoffset() is None:
+        raise InvalidInputError(f"now has a time zone that tells no time: {short(now)}")
     pins, taught = _recollections(pinned, "pinned"), _recollections(lessons, "lessons")
-    taken = {one.place for one in (*pins, *taught)}
+    taken = [one.place for one in (*pins, *taught)]
     distinct: dict[str, Recollection] = {}
     for one in pins:
         distinct.setdefault(normalised(one.content), one)
@@ -112,16 +115,11 @@ def _fenced(sections: Iterable[tuple[str, Sequence[str]]], today: str = "") -> s
     return "\n".join([head, *parts, prompts.RECALLED_TAIL]) if parts else ""
 
 
-def _zone(now: object) -> tzinfo | None:
-    moment = checked_kind(now, datetime, "now")
-    if moment.tzinfo is not None and moment.utcoffset() is None:
-        raise InvalidInputError(f"now has a time zone that tells no time: {short(moment)}")
-    return moment.tzinfo
-
-
 def _recollections(given: Iterable[Recollection], what: str) -> list[Recollection]:
     several = list(checked_list(given, what, "what get_context returns"))
-    return [checked_kind(one, Recollection, f"one of {what}") for one in several]
+    for one in several:
+        checked_kind(one, Recollection, f"one of {what}")
+    return several
 
 
 def _by_days(
@@ -129,40 +127,42 @@ def _by_days(
 ) -> list[str]:
     """Write memories in lines, the newest day first; they are given best first.
 
-    Within a day the latest conversation stands first, and what was said in it in its order.
+    Within a day the latest conversation stands first, and what was said in it in its order: an
+    answer follows what was said at the same moment.
     """
-    days = [_day(one.when, zone) for one in ranked]
-    # Without a session a memory stands by itself.
-    talks = [(day, one.session_id or one.place) for day, one in zip(days, ranked, strict=True)]
-    latest: dict[tuple[date, object], datetime] = {}
-    for talk, one in zip(talks, ranked, strict=True):
-        latest[talk] = max(one.when, latest.get(talk, one.when))
-    places = sorted(range(len(ranked)), key=lambda n: _order(ranked[n]))
-    places.sort(key=lambda n: (days[n], latest[talks[n]]), reverse=True)
     today = None if now is None else now.date()
-    return [_said(ranked[n], _content(ranked[n], asked, n), days[n], zone, today) for n in places]
-
-
-def _order(one: Recollection) -> tuple[datetime, bool, tuple[str, ...], str]:
-    """Return what orders a conversation; an answer follows what was said at the same moment."""
-    answers = (one.speaker or "").lower() in ASSISTANT_ROLES
-    return one.when, answers, one.namespace, one.key
+    latest: dict[tuple[date, object], datetime] = {}
+    lines = []
+    for place, one in enumerate(ranked):
+        day = _day(one.when, zone)
+        talk = (day, one.session_id or one.place)  # without a session a memory stands by itself
+        latest[talk] = max(one.when, latest.get(talk, one.when))
+        answers = (one.speaker or "").lower() in ASSISTANT_ROLES
+        content = one.content
+        if asked is not None and one.speaker:
+            longest = LONGEST[min(place, len(LONGEST) - 1)]
+            content = excerpt(content, asked, min(longest, LONGEST_ANSWER) if answers else longest)
+        line = _said(one, content, day, zone, today)
+        lines.append(((one.when, answers, one.namespace, one.key), talk, line))
+    lines.sort(key=itemgetter(0))
+    lines.sort(key=lambda line: (line[1][0], latest[line[1]]), reverse=True)
+    return [line for _, _, line in lines]
 
 
 def _said(
     one: Recollection, content: str, day: date, zone: tzinfo | None, today: date | None
 ) -> str:
     """Write a memory of a conversation as a line."""
-    told, replaces, was = fields_of(one), "", one.replaces
-    if was is not None:
+    speaker, replaces = one.speaker or prompts.UNKNOWN_SPEAKER, ""
+    if (was := one.replaces) is not None:
         since = short_day(_day(was.at, zone), today)
         replaces = prompts.RECALLED_REPLACES.format(handle=bracketed(was.handle), date=since)
     return prompts.RECALLED_SAID.format(
-        handle=told["handle"],
+        handle=f"{bracketed(one.handle)} ",
         date=short_day(day, today),
-        by=told["by"] and f",{told['by']}",
-        origin=told["origin"],
-        content=content,
+        by="" if speaker.lower() in _UNNAMED else f", {brief(speaker)}",
+        origin=_origin(one),
+        content=indented(quoted(content)),
         replaces=replaces,
     )
 
@@ -170,16 +170,14 @@ def _said(
 def short_day(day: date, today: date | None) -> str:
     """Write a day as `27 Feb`, with its year unless that is this year's or within half a year."""
     near = today is not None and (day.year == today.year or abs((today - day).days) < _HALF_A_YEAR)
-    return f"{day.day} {_month(day)[:3]}{'' if near else f' {day.year}'}"
+    month = MONTHS[day.month - 1].capitalize()[:3]
+    return f"{day.day} {month}" if near else f"{day.day} {month} {day.year}"
 
 
 def long_day(day: date) -> str:
     """Write a day as `Tuesday 3 March 2026`."""
-    return f"{WEEKDAYS[day.weekday()].capitalize()} {day.day} {_month(day)} {day.year}"
-
-
-def _month(day: date) -> str:
-    return MONTHS[day.month - 1].capitalize()
+    weekday, month = WEEKDAYS[day.weekday()].capitalize(), MONTHS[day.month - 1].capitalize()
+    return f"{weekday} {day.day} {month} {day.year}"
 
 
 def _day(moment: datetime, zone: tzinfo | None) -> date:
@@ -187,18 +185,9 @@ def _day(moment: datetime, zone: tzinfo | None) -> date:
     return (moment if zone is None else moment.astimezone(zone)).date()
 
 
-def _content(one: Recollection, asked: str | None, place: int) -> str:
-    content = one.content
-    if asked is not None and one.speaker:
-        longest = LONGEST[min(place, len(LONGEST) - 1)]
-        answers = one.speaker.lower() in ASSISTANT_ROLES
-        content = excerpt(content, asked, min(longest, LONGEST_ANSWER) if answers else longest)
-    return indented(quoted(content))
-
-
 def _line(form: str, one: Recollection) -> str:
     """Write a memory as a line of that form."""
-    return form.format_map({**fields_of(one), "content": _content(one, None, 0)})
+    return form.format_map({**fields_of(one), "content": indented(quoted(one.content))})
 
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
