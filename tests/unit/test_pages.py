@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parents[2]
+PLACES = PROJECT, PROJECT / "langmem_tiers", PROJECT / "docs"
 DECISIONS = PROJECT / "docs" / "decisions"
 PAGES = sorted(
     [
@@ -36,6 +37,13 @@ def test_each_link_leads_to_a_file_and_to_a_heading_of_it(page: Path) -> None:
         target = page.parent / path if path else page
         if not target.exists() or (heading and heading not in anchors(target)):
             lost.append((path, heading))
+    assert lost == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_each_file_that_a_page_names_is_there(page: Path) -> None:
+    named = re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.(?:py|sql))?)`", text_of(page))
+    lost = [one for one in named if not any((at / one).exists() for at in (page.parent, *PLACES))]
     assert lost == []
 
 
