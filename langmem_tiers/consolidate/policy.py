@@ -10,8 +10,8 @@ from typing import Annotated
 
 from pydantic import StrictBool
 
+from langmem_tiers.core.checks import by, number, record, whole
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, short
-from langmem_tiers.core.records import by, number, record, whole
 from langmem_tiers.core.settings import MOST_DAYS, MOST_TIMES, RISE_ACCESSES, RISE_IMPORTANCE
 from langmem_tiers.learn.promotion_rules import SPECIFIED, PromotionPolicy
 from langmem_tiers.remember.new import checked_text

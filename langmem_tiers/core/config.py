@@ -15,12 +15,19 @@ from itertools import islice
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from langmem_tiers.core import checks
-from langmem_tiers.core.checks import check_known, checked_choice, checked_mapping, checked_switch
+from langmem_tiers.core.checks import (
+    by,
+    check_known,
+    checked_choice,
+    checked_mapping,
+    checked_switch,
+    record,
+    whole,
+)
 from langmem_tiers.core.context import check_template, user_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, TooLargeError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
-from langmem_tiers.core.records import by, record, whole
 from langmem_tiers.core.vectors import EF_CONSTRUCTION, HNSW_M, Distance, VectorOptions
 
 T = TypeVar("T")

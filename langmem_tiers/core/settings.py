@@ -42,10 +42,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from langmem_tiers.core import checks
+from langmem_tiers.core.checks import by, number, record, whole
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError, short
 from langmem_tiers.core.options import RECALL_OPTIONS
-from langmem_tiers.core.records import by, number, record, whole
 
 if TYPE_CHECKING:  # a coordinator's settings are read by programs that load neither
     from langchain_core.embeddings import Embeddings

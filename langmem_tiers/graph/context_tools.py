@@ -33,7 +33,7 @@ from langmem_tiers.graph.node import NodeConfig, Scope, Step, asked, last_questi
 from langmem_tiers.graph.remind import reminder_line
 from langmem_tiers.graph.speakers import TRUST, key_of, messages_so_far, speakers_in, trust_of
 from langmem_tiers.learn.reflexion import failure_fields
-from langmem_tiers.memory import flows
+from langmem_tiers.memory import recalling
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.remembering import check_room
 from langmem_tiers.postgres.flow import Flow
@@ -376,7 +376,7 @@ def _updated(
         InvalidInputError: if that cannot be; nothing was changed.
     """
     memory, store = step.memory, step.memory.tiered_store
-    current = flows.standing(memory, [old.place])
+    current = recalling.standing(memory, [old.place])
     handle = handle_of(old.namespace, old.key)
     if not (yield from asked(store.run, current)):
         done = yield from asked(memory.get, _key())

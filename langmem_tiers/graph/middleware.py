@@ -36,7 +36,7 @@ from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
 from langmem_tiers.graph.speakers import HEARD, Begun
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
-from langmem_tiers.memory import flows
+from langmem_tiers.memory import recalling
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, both
 from langmem_tiers.recall.fence import recalled_text, with_recalled
@@ -374,7 +374,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         with step.without("recall"):
             if "shown" in noted:  # before an interrupt: read again, as far as it is still there
                 places = [(tuple(namespace), key) for namespace, key in noted["shown"]]
-                reading = flows.standing(memory, places)
+                reading = recalling.standing(memory, places)
                 found[:] = yield from asked(memory.tiered_store.run, reading)
             elif self._wanted is not None:
                 wanted: Any = {**beside(step, [*about, *seen], self._wanted), "run_id": run}

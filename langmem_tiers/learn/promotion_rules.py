@@ -13,10 +13,18 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
-from langmem_tiers.core.checks import checked_choice, checked_switch, checked_whole, is_number
+from langmem_tiers.core.checks import (
+    by,
+    checked_choice,
+    checked_switch,
+    checked_whole,
+    is_number,
+    number,
+    record,
+    whole,
+)
 from langmem_tiers.core.context import users_labels
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
-from langmem_tiers.core.records import by, number, record, whole
 from langmem_tiers.core.settings import MOST_TIMES, PromotionSettings
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.outcome import ENOUGH, chance_at_most

@@ -46,7 +46,7 @@ from langmem_tiers.learn.reflexion import (
 )
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learn.skills import Trace
-from langmem_tiers.memory import flows
+from langmem_tiers.memory import recalling
 from langmem_tiers.memory.asking import checked_limit, recall_query
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.feedback import listed
@@ -106,7 +106,7 @@ def get_lessons(
     found, rows = yield from lessons(
         ask, memory.reader, store, failures=signed, tools=named, approach=form
     )
-    flows.note(memory, found)
+    recalling.note(memory, found)
     kept = yield from noted(found, memory.context, shown_to, store.now)
     places = {(one.namespace, one.key) for one in kept}
     yield from store.mark([row for row in rows if row.place in places], moment)

@@ -19,7 +19,7 @@ from langmem_tiers.learn import promote as promoting
 from langmem_tiers.learn import promotion_rules as rules
 from langmem_tiers.learn.general import Generaliser, generaliser_of
 from langmem_tiers.learn.promote import Promotion
-from langmem_tiers.memory import flows
+from langmem_tiers.memory import recalling
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.meant import meant
@@ -70,7 +70,7 @@ def promote_to_long_term(
     words = None if general is None else checked_text(general, "general")
     yield from _ready(memory)
     how = _promoting(memory, chosen, generaliser)
-    one = yield from flows.known(memory, named)
+    one = yield from recalling.known(memory, named)
     sources = yield from promoting.evidence(how.tenant, [one.id])
     if not sources:
         raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
@@ -182,7 +182,7 @@ def explain(
     """
     named, chosen = memory_key(key), _policy(memory, policy)
     yield from memory.tiered_store.flows.flush_aside()
-    one = yield from flows.known(memory, named)
+    one = yield from recalling.known(memory, named)
     return (yield from moves.explain(one.id, _promoting(memory, chosen), memory.context))
 
 

@@ -1,25 +1,30 @@
-"""The verbs by which a coordinator recalls: by question, by key, and how much there is."""
+"""The verbs by which a coordinator recalls, and the flows of other verbs that recall and find."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack
+from uuid import uuid4
 
 from langmem_tiers.core.checks import label, share
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
-from langmem_tiers.learn.outcome import LearningStats, Run, Showing, uplift_of
-from langmem_tiers.memory import flows
-from langmem_tiers.memory.asking import recall_queries, recall_query
+from langmem_tiers.learn.outcome import LearningStats, Run, Showing, noted, uplift_of
+from langmem_tiers.memory.asking import memory_key, recall_queries, recall_query
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.meant import meant
-from langmem_tiers.postgres.flow import Flow, only
-from langmem_tiers.recall.matching import recollection
+from langmem_tiers.memory.meant import meant, own_or_only, reached, why_absent
+from langmem_tiers.postgres.flow import Call, Flow, Query, lasts, only
+from langmem_tiers.recall import recall as recalls
+from langmem_tiers.recall.matching import Candidate, read_columns, recollection
 from langmem_tiers.recall.ranking import ProfileFunction, profile_of
-from langmem_tiers.recall.recall import find
-from langmem_tiers.recall.replay import Replay
+from langmem_tiers.recall.recall import RecallQuery, Vectors, find
+from langmem_tiers.recall.replay import Recording, Replay
 from langmem_tiers.recall.replay import replay as replayed
+from langmem_tiers.remember.echo import Recalled, RecalledLately
 from langmem_tiers.store.ops import to_tier
 
 
@@ -63,7 +68,7 @@ def get_context(
     whose = {"project_id": project_id, "session_id": session_id}
     ask = recall_query(memory, query, embedding=embedding, **whose, **options)
     shown_to = showing(run_id, holdout)
-    return only(flows.recall(memory, [ask], shown_to=shown_to))
+    return only(recall(memory, [ask], shown_to=shown_to))
 
 
 def get_context_batch(
@@ -78,7 +83,7 @@ def get_context_batch(
     """Recall for many queries in one round trip, two with a `run_id`; see `get_context`."""
     asks = recall_queries(memory, queries, **options)
     shown_to = showing(run_id, holdout)
-    return flows.recall(memory, asks, shown_to=shown_to)
+    return recall(memory, asks, shown_to=shown_to)
 
 
 def showing(run_id: str | Run | None, holdout: float | None) -> Showing | None:
@@ -155,7 +160,7 @@ def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Rec
         return None
     yield from store.mark([one], store.moment())
     got = recollection(one, 0.0, {})
-    flows.note(memory, [got])
+    note(memory, [got])
     return got
 
 
@@ -175,3 +180,98 @@ def stats(memory: Memory) -> Flow[LearningStats]:
         accesses=sum(row[3] for row in rows),
         uplift=uplift,
     )
+
+
+# What several verbs do
+
+
+def known(
+    memory: Memory,
+    key: str,
+    absent: type[InvalidInputError] = InvalidInputError,
+    *,
+    everywhere: bool = False,
+) -> Flow[Candidate]:
+    """Return the memory of that key: the context's own, else the only one it reaches.
+
+    It is sought `everywhere` in the tenant by those who look after all of it.
+
+    Raises:
+        InvalidInputError: for what is no key, if it reaches none (as `absent`), or if it reaches
+            several elsewhere.
+    """
+    context = memory.context
+    found = yield from find(context, memory_key(key), TIERS, memory.tiered_store.flows)
+    one = own_or_only(found, key, context) if everywhere else meant(found, key, context)
+    if one is None:
+        raise absent((yield from why_absent(key, context)))
+    return one
+
+
+def recall(
+    memory: Memory,
+    asks: Sequence[RecallQuery],
+    hidden: Callable[[Candidate], bool] | None = None,
+    vectors: Vectors | None = None,
+    *,
+    turn: str | None = None,
+    shown_to: Showing | None = None,
+) -> Flow[list[Recollections]]:
+    """Recall for several questions at once; what is hidden does not count as accessed.
+
+    It is noted what a run is shown; what it goes without is not returned. Where recalls are
+    recorded it is, as one of the turn or the run of that name, or of a new one.
+    """
+    yield from lasts(len(asks))
+    store, days, root = memory.tiered_store.flows, memory.settings.recall_days, None
+    shown_of = None
+    if shown_to is not None and asks:
+        turn, root = shown_to.run
+        context = memory.context
+        if context.project_id is None and asks[0].project_id is not None:  # one question's option
+            context = replace(context, project_id=asks[0].project_id)
+        shown_of = partial(noted, context=context, showing=shown_to, now=store.now)
+    recording = None if days is None else Recording(days, turn or str(uuid4()), root)
+    answers = yield from recalls.recall(
+        asks, memory.reader, store, hidden, vectors, shown_of=shown_of, recording=recording
+    )
+    for found in answers:
+        note(memory, found)
+    return answers
+
+
+def standing(
+    memory: Memory, places: Sequence[tuple[tuple[str, ...], str]]
+) -> Flow[list[Recollection]]:
+    """Find those that a recall could still return, in this order; it accesses none."""
+    if not places:
+        return []
+    store, context = memory.tiered_store.flows, memory.context
+    moment = store.moment()
+    params = {
+        **context.whose,
+        "namespaces": [encode(namespace).namespace for namespace, _ in places],
+        "keys": [key for _, key in places],
+        "alive_at": moment.alive_at,
+        **recalls.visibility(moment.now),
+    }
+    (rows,) = yield Query((Call("read_again", params),), commit=True)
+    current = reached(read_columns(rows, store.distance), context)
+    found = [recollection(one, 0.0, {}) for one in current]
+    note(memory, found)
+    return found
+
+
+def looked_up(memory: Memory, asks: Sequence[RecallQuery]) -> Flow[list[Recollections]]:
+    """Return what several questions find, for rules and not for whoever asks.
+
+    None counts as read or recalled, nothing orders them anew, and it takes the time it takes.
+    """
+    reader = replace(memory.reader, reranker=None, timeout_ms=None)
+    return (yield from recalls.recall(asks, reader, memory.tiered_store.flows, lambda _: True))
+
+
+def note(memory: Memory, found: Iterable[Recalled]) -> None:
+    """Keep in mind what is recalled: whoever says it again tells nothing new."""
+    store = memory.tiered_store.flows
+    store.kept.one(RecalledLately).note(memory.context.caller, found, store.now)

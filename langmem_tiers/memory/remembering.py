@@ -10,7 +10,7 @@ from langmem_tiers.core.memory import Recollection, StoreResult
 from langmem_tiers.core.namespaces import handle_of
 from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, spelt_out
 from langmem_tiers.core.reading import LINE, shortened
-from langmem_tiers.memory import flows
+from langmem_tiers.memory import recalling
 from langmem_tiers.memory.asking import memory_key, new_memories, new_memory
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Call, Flow, Query, only
@@ -148,9 +148,9 @@ def _full(pins: Sequence[Recollection], taken: int, more: int) -> str:
 
 
 def _set(memory: Memory, named: str, *, on: bool) -> Flow[bool]:
-    one = yield from flows.known(memory, named)
+    one = yield from recalling.known(memory, named)
     if on and one.value.get("pinned") is not True:
-        current = yield from flows.standing(memory, [one.place])
+        current = yield from recalling.standing(memory, [one.place])
         if not current:
             raise InvalidInputError(
                 f"the memory {one.key!r} is not current, and cannot be pinned: see history"

@@ -28,10 +28,10 @@ from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory import flows
+from langmem_tiers.memory import recalling
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, new_memory
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.flows import looked_up
+from langmem_tiers.memory.recalling import looked_up
 from langmem_tiers.postgres.flow import Call, Flow, Query, only, rows_of
 from langmem_tiers.recall.ranking import ABOUT, PROFILES
 from langmem_tiers.recall.recall import POOL, QUERY_CHARACTERS, RecallQuery, Vectors, reach
@@ -208,7 +208,7 @@ def remind(
         topics=partial(topics_of, memory, occasion.query or "", here, judged=judge is not None),
         judge=judge,
     )
-    flows.note(memory, raised)  # it has been accessed
+    recalling.note(memory, raised)  # it has been accessed
     return raised
 
 
@@ -255,7 +255,7 @@ def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
         InvalidInputError: if there is none of that key, it is closed, or expires before.
     """
     moment = parsed_moment(until, "until")
-    one = yield from flows.known(memory, key)
+    one = yield from recalling.known(memory, key)
     if (yield from _changed(memory, "snooze", one.id, until=moment)):
         return
     found = yield from _standing(memory, one.id)
@@ -320,13 +320,13 @@ def mark_reminding(memory: Memory, key: str) -> Flow[None]:
     Raises:
         InvalidInputError: if there is no such memory.
     """
-    one = yield from flows.known(memory, key)
+    one = yield from recalling.known(memory, key)
     yield Query((Call("mark_reminding", {"tenant": one.tenant, "id": one.id}),), commit=True)
 
 
 def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
     """Close an intention for good, or until its next time if it recurs and is done."""
-    one = yield from flows.known(memory, key)
+    one = yield from recalling.known(memory, key)
     if status is Status.DONE:
         now = memory.tiered_store.flows.moment().now
         standing = yield from _standing(memory, one.id)

@@ -16,7 +16,7 @@ from langmem_tiers.core.checks import checked_flag, checked_kind, label, name, p
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, NotQuarantinedError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place, encode
-from langmem_tiers.memory import flows
+from langmem_tiers.memory import recalling
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Call, Flow, Query
@@ -249,7 +249,7 @@ def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, R
 
 def _meant(memory: Memory, key: str) -> Flow[Located]:
     context = memory.context
-    one = yield from flows.known(
+    one = yield from recalling.known(
         memory, key, NotQuarantinedError, everywhere=context.project_id is None
     )
     return Located(Place(one.tenant, one.namespace), one.key, one.id)

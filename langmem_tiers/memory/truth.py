@@ -30,10 +30,10 @@ from langmem_tiers.core.namespaces import encode, utf8_bytes
 from langmem_tiers.core.reading import ends_of, spaced
 from langmem_tiers.core.structured import ways_to_ask
 from langmem_tiers.core.types import PROSPECTIVE
-from langmem_tiers.memory import flows
+from langmem_tiers.memory import recalling
 from langmem_tiers.memory.asking import memory_key, recall_query
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.flows import looked_up
+from langmem_tiers.memory.recalling import looked_up
 from langmem_tiers.memory.remembering import store
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import quoted
@@ -55,8 +55,8 @@ def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
         InvalidInputError: if there is no such memory, either is not current, or the newer one
             began before the older.
     """
-    old = yield from flows.known(memory, key)
-    new = yield from flows.known(memory, by)
+    old = yield from recalling.known(memory, key)
+    new = yield from recalling.known(memory, by)
     return (yield from truth.supersede(old, new, _revising(memory)))
 
 
@@ -77,7 +77,7 @@ def retract(memory: Memory, key: str, *, reason: str, answers: bool = False) -> 
         InvalidInputError: if there is no such memory.
     """
     why, whole = checked_text(reason, "reason"), checked_flag(answers, "answers")
-    one = yield from flows.known(memory, key)
+    one = yield from recalling.known(memory, key)
     return (yield from truth.retract(one, why, _revising(memory), answers=whole))
 
 
@@ -91,7 +91,7 @@ def restore(memory: Memory, key: str) -> Flow[Restoration]:
         InvalidInputError: if there is no such memory, it is not retracted, or it is suspect
             on account of another one.
     """
-    one = yield from flows.known(memory, key)
+    one = yield from recalling.known(memory, key)
     return (yield from truth.restore(one, _revising(memory)))
 
 
@@ -105,7 +105,7 @@ def history(memory: Memory, key: str) -> Flow[History]:
     """
     utf8_bytes(memory_key(key), "key")
     try:
-        one = yield from flows.known(memory, key)
+        one = yield from recalling.known(memory, key)
     except InvalidInputError:
         gone = yield from truth.history_of_gone(key, memory.context)
         if gone is None:

@@ -24,7 +24,7 @@ whoever called, wherever the database is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper, wraps
 from inspect import Parameter, signature
 from typing import (
@@ -40,8 +40,10 @@ from typing import (
     cast,
 )
 
+from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import ConflictError, InvalidTypeError, short
 from langmem_tiers.core.tracing import RunType, traced
+from langmem_tiers.core.vectors import PackedVector, pack_all
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -248,6 +250,21 @@ def extent(given: object) -> int:
         elif found <= AT_ONCE and isinstance(one, list | tuple):
             rest += one
     return found
+
+
+def embed_texts(
+    texts: Iterable[str], options: StoreOptions, purpose: Literal["documents", "query"] = "query"
+) -> Flow[dict[str, PackedVector | None]]:
+    """A vector for each distinct text that is not blank; none without an embedding model."""
+    if options.index is None or options.index.vector is None:
+        return {}
+    distinct = tuple(dict.fromkeys([text for text in texts if text.strip()]))
+    if not distinct:
+        return {}
+    vectors = yield Embed(distinct, purpose)
+    pack = partial(pack_all, vectors, len(distinct), options.index.vector)
+    packed = yield from apart(pack, len(distinct) * options.index.vector.dims)
+    return dict(zip(distinct, packed, strict=True))
 
 
 _TRIES = 10

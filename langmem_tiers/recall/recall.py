@@ -17,6 +17,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_tiers.core import checks
+from langmem_tiers.core.checks import by, record
 from langmem_tiers.core.config import EF_SEARCH, IndexOptions, StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
@@ -32,17 +33,15 @@ from langmem_tiers.core.memory import (
     Tier,
 )
 from langmem_tiers.core.namespaces import Scope, as_handle, check_key, scope
-from langmem_tiers.core.records import by, record
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, embed_texts
 from langmem_tiers.recall import budget, matching, ranking
 from langmem_tiers.recall.matching import Candidate, read_columns, recollection
 from langmem_tiers.recall.question import FACTS, MARKS, Question, read_question
 from langmem_tiers.recall.ranking import PROFILES, Floor, Profile, profile_of
 from langmem_tiers.store.filters import Condition, filter_params
 from langmem_tiers.store.flows import StoreFlows
-from langmem_tiers.store.read import embed_texts
 
 _log = logging.getLogger(__name__)
 

@@ -21,6 +21,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from pydantic import PlainValidator
 
 from langmem_tiers.core import checks
+from langmem_tiers.core.checks import by, record
 from langmem_tiers.core.errors import short
 from langmem_tiers.core.memory import (
     CONSENSUS,
@@ -33,7 +34,6 @@ from langmem_tiers.core.memory import (
 )
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
-from langmem_tiers.core.records import by, record
 from langmem_tiers.postgres.flow import Flow, apart
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import OUR_OWN, Finding, instructions_in

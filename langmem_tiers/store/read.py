@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from langmem_tiers.core.config import EF_SEARCH, StoreOptions
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, Scope
-from langmem_tiers.core.vectors import PackedVector, pack_all
-from langmem_tiers.postgres.flow import Call, Embed, Flow, Lookup, Query, Row, apart
+from langmem_tiers.core.vectors import PackedVector
+from langmem_tiers.postgres.flow import Call, Flow, Lookup, Query, Row
 from langmem_tiers.store.filters import Condition, filter_params
 
 _SLIDE_AFTER = 0.1
@@ -106,21 +105,6 @@ class ListNamespaces:
 
 
 Read = Get | Search | ListNamespaces
-
-
-def embed_texts(
-    texts: Iterable[str], options: StoreOptions, purpose: Literal["documents", "query"] = "query"
-) -> Flow[dict[str, PackedVector | None]]:
-    """A vector for each distinct text that is not blank; none without an embedding model."""
-    if options.index is None or options.index.vector is None:
-        return {}
-    distinct = tuple(dict.fromkeys(text for text in texts if text.strip()))
-    if not distinct:
-        return {}
-    vectors = yield Embed(distinct, purpose)
-    pack = partial(pack_all, vectors, len(distinct), options.index.vector)
-    packed = yield from apart(pack, len(distinct) * options.index.vector.dims)
-    return dict(zip(distinct, packed, strict=True))
 
 
 def read(

@@ -14,8 +14,7 @@ from langmem_tiers.core.memory import THRESHOLD, TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.values import NOTHING_TOLD, Told, batches, lexical_text
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
-from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.store.read import embed_texts
+from langmem_tiers.postgres.flow import Call, Flow, Query, embed_texts
 
 LOCK_BUCKETS = 1024
 """Advisory locks that writers share; one lock a key would exhaust Postgres' lock table."""

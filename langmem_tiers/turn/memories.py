@@ -23,7 +23,7 @@ from langmem_tiers.core.options import RECALL_OPTIONS
 from langmem_tiers.core.reading import plain
 from langmem_tiers.core.tracing import recalling
 from langmem_tiers.core.values import storable
-from langmem_tiers.memory import flows
+from langmem_tiers.memory import recalling as recalls
 from langmem_tiers.memory.asking import recall_query
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, only, unit
@@ -117,7 +117,7 @@ def _recalled(
     turn = metadata["turn"]
     if ask.blank:
         # shown, whatever is asked
-        (latest,) = yield from flows.recall(memory, asks, lambda _: True, turn=turn)
+        (latest,) = yield from recalls.recall(memory, asks, lambda _: True, turn=turn)
         return latest
     rows: dict[object, Candidate] = {}
 
@@ -125,7 +125,7 @@ def _recalled(
         rows[row.place] = row
         return True  # it counts as accessed once, below, if it is among the best
 
-    answers = yield from flows.recall(memory, asks, noted, vectors, turn=turn)
+    answers = yield from recalls.recall(memory, asks, noted, vectors, turn=turn)
     direct, *informed = map(list, answers)
     recent = informed.pop() if newest else []
     if ask.floor and vectors.failed is None:
@@ -252,7 +252,7 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[
     own = {"memory_types": EPISODES, "agent_id": agent, "limit": limit, "filter": spoken}
     ask = recall_query(memory, "", **own)
     # said in any case: no accesses
-    said = unit(only(flows.recall(memory, [ask], lambda _: True, turn=metadata["turn"])))
+    said = unit(only(recalls.recall(memory, [ask], lambda _: True, turn=metadata["turn"])))
     found = yield from recalling("recall conversation", memory, {"filter": spoken}, said)
     return [
         Fragment(

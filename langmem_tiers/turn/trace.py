@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal, get_args
 from urllib.parse import quote
 
-from langmem_tiers.core.checks import checked_number
+from langmem_tiers.core.checks import by, checked_number, record
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     BudgetExceededError,
@@ -21,7 +21,6 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.memory import StoreResult, Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.reading import LINE, plain, shortened
-from langmem_tiers.core.records import by, record
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.gate import Decision, Gate, Verdict

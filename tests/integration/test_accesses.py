@@ -16,8 +16,8 @@ from langgraph.store.base import GetOp, Op, PutOp
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.postgres.flow import Query
-from langmem_tiers.store import accesses
-from langmem_tiers.store.accesses import FLUSH_ENTRIES, AccessBuffer
+from langmem_tiers.store import flows
+from langmem_tiers.store.flows import FLUSH_ENTRIES, AccessBuffer
 from langmem_tiers.store.read import Found
 from langmem_tiers.testing import Mode
 from tests.support.coordinating import Caller, coordinator
@@ -44,15 +44,15 @@ def filled(store: TieredStore) -> TieredStore:
 @pytest.fixture
 def due(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every count is due at once, and nothing waits long to write it."""
-    monkeypatch.setattr(accesses, "FLUSH_SECONDS", 0.0)
-    monkeypatch.setattr(accesses, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(flows, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(flows, "PATIENCE_SECONDS", 0.3)
 
 
 @pytest.fixture
 def stubborn(due: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for a lock goes on waiting, however slow the machine is."""
     assert due is None
-    monkeypatch.setattr(accesses, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(flows, "PATIENCE_SECONDS", 60.0)
 
 
 def test_a_read_does_not_wait_for_a_put_of_what_it_counts(filled: TieredStore, url: str) -> None:
@@ -163,10 +163,10 @@ def test_counts_that_cannot_be_written_rest_and_only_so_many_are_kept(clock: Clo
     add(*range(FLUSH_ENTRIES))
     buffer.rest(DatabaseError("read-only"))
     assert not buffer.due
-    add(*range(2 * accesses.KEPT_ENTRIES))
+    add(*range(2 * flows.KEPT_ENTRIES))
     taken = buffer.take()
     assert taken is not None
-    assert len(taken.counts) == accesses.KEPT_ENTRIES
+    assert len(taken.counts) == flows.KEPT_ENTRIES
     assert taken.counts["acme", 0] == 2
     buffer.give_back(taken)
     buffer.wrote(taken)

@@ -16,7 +16,7 @@ from langgraph.store.base import GetOp, Op, PutOp
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.store import accesses
+from langmem_tiers.store import flows
 from tests.support.invariants import broken_rows, values
 from tests.support.opening import Opened, opened_store, text_index, tier_of
 from tests.support.proxy import CuttingProxy
@@ -251,7 +251,7 @@ async def test_puts_that_share_a_cut_transaction_are_all_unknown(
 async def test_a_connection_that_ended_while_idle_is_replaced_unnoticed(
     cuttable: TieredStore, proxy: CuttingProxy, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accesses, "FLUSH_SECONDS", math.inf)  # nobody connects but this test
+    monkeypatch.setattr(flows, "FLUSH_SECONDS", math.inf)  # nobody connects but this test
     for act in (*WRITES.values(), *READS.values()):
         assert terminate(url)
         wait_until(lambda: sessions(url) == proxy.passing() == 0)

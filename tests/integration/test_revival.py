@@ -18,7 +18,7 @@ from langgraph.store.base import GetOp, PutOp
 
 from langmem_tiers import EmbeddedPostgres, TieredStore
 from langmem_tiers.core.errors import EmbeddedServerError, OutcomeUnknownError
-from langmem_tiers.store import accesses
+from langmem_tiers.store import flows
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.servers import blocked, kill, own_server, wait_until
 
@@ -52,7 +52,7 @@ def postmaster(server: EmbeddedPostgres) -> str:
 async def test_an_open_store_brings_its_killed_server_back_counts_its_reads_and_closes(
     server: EmbeddedPostgres, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(accesses, "FLUSH_SECONDS", math.inf)  # what is written may be lost
+    monkeypatch.setattr(flows, "FLUSH_SECONDS", math.inf)  # what is written may be lost
     before, reads = set(threading.enumerate()), 0
     async with opened_store(store_on(server), opened) as store:
         known = sum(one.accesses for one in await store.astats())
@@ -92,7 +92,6 @@ def test_all_threads_of_all_stores_on_a_killed_server_go_on(server: EmbeddedPost
 
 OTHER_PROCESS = """
 import sys
-from langmem_tiers import TieredStore
 with TieredStore.embedded(sys.argv[1], index=None) as store:
     for line in sys.stdin:
         item = store.get(("acme", "revival"), line.strip())

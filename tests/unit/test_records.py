@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import StrictBool, StrictInt
 
+from langmem_tiers.core.checks import by, number, record, whole
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError
-from langmem_tiers.core.records import by, number, record, whole
 
 
 def _loud(given: Any, what: str) -> str:
