@@ -14,7 +14,6 @@ from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.checks import (
     checked_choice,
-    checked_flag,
     checked_kind,
     checked_list,
     checked_mapping,
@@ -47,6 +46,7 @@ from langmem_tiers.remind.intentions import (
     Priority,
     Reminder,
     Status,
+    here_of,
 )
 from langmem_tiers.remind.triggers import (
     At,
@@ -191,11 +191,11 @@ def remind(
     """
     if judge is not None:
         checked_model(judge)
-    here = _here(memory)
+    here = here_of(memory.context, memory.tiered_store.flows.moment())
     occasion = Occasion(
-        here.moment.now,
+        here["now"],
         None if query is None else checked_kind(query, str, "a query").replace("\0", " "),
-        _tool_calls(tool),
+        () if tool is None else _tool_calls(tool),
         _true_of(state, predicates),
         None if kinds is None else frozenset(_names(kinds, remembered.TRIGGER_KINDS, "kind")),
     )
@@ -301,11 +301,12 @@ def intentions(
     wanted: Sequence[Status] = remembered.OPEN
     if status is not None:
         wanted = [Status(one) for one in _names(status, tuple(Status), "status")]
+    stored = [stored for one in wanted for stored in remembered.STORED_AS[one]]
     rows = yield from rows_of(
         "intentions",
-        **_here(memory).params,
+        **here_of(memory.context, memory.tiered_store.flows.moment()),
         statuses=[one.value for one in wanted],
-        stored=sorted({stored for one in wanted for stored in remembered.STORED_AS[one]}),
+        stored=sorted(set(stored)),
         limit=checked_limit(limit),
     )
     return [remembered.read_intention(row, memory.context.root) for row in rows]
@@ -368,10 +369,6 @@ def _standing(memory: Memory, number: int) -> Flow[_Standing]:
     return _Standing(Status(status), *others)
 
 
-def _here(memory: Memory) -> Here:
-    return Here(memory.context, memory.tiered_store.flows.moment())
-
-
 _TOKEN: Final = re.compile(r"([0-9]+)\.([0-9]+)")
 """The id and the fence."""
 
@@ -387,8 +384,6 @@ def _names(given: Any, known: Sequence[str], what: str) -> list[str]:
 
 def _tool_calls(tool: Any) -> tuple[NextCall, ...]:
     """Tool calls of names, LangChain's tool calls, or several of either."""
-    if tool is None:
-        return ()
     several = [tool] if isinstance(tool, str | Mapping) else tool
     if not isinstance(several, Iterable):
         raise InvalidTypeError(f"tool is a name, a tool call or several, not {short(tool)}")
@@ -410,13 +405,15 @@ def _true_of(state: Any, predicates: Predicates | None) -> frozenset[str]:
         raise InvalidInputError(
             "a state is judged by predicates: give predicates={'name': function of the state}"
         )
-    checked = remembered.checked_predicates(predicates)
-    found = {name: predicate(state) for name, predicate in checked.items()}
-    return frozenset(
-        name
-        for name, holds in found.items()
-        if checked_flag(holds, f"what the predicate {short(name)} returns")
-    )
+    true = []
+    for known, predicate in remembered.checked_predicates(predicates).items():
+        holds: object = predicate(state)
+        if not isinstance(holds, bool):
+            returns = f"what the predicate {short(known)} returns"
+            raise InvalidTypeError(f"{returns} is True or False, not {short(holds)}")
+        if holds:
+            true.append(known)
+    return frozenset(true)
 
 
 _ABOUT: Final = 0.33
@@ -446,6 +443,6 @@ def topics_of(memory: Memory, query: str, here: Here, *, judged: bool) -> Flow[f
         return frozenset(Topic.of(one.content).about for one in found if one.match >= least)
     vectors = Vectors()
     yield from vectors.add([text], memory.tiered_store.options)
-    waiting = yield from rows_of("topics_near", **here.params, query=vectors.get(text), limit=POOL)
+    waiting = yield from rows_of("topics_near", **here, query=vectors.get(text), limit=POOL)
     least, cosine = _MAY_SHOW if judged else _SHOWS, memory.tiered_store.flows.distance.cosine
     return frozenset(about for about, far in waiting if far is not None and cosine(far) >= least)

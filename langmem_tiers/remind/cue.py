@@ -8,7 +8,7 @@ language, so a sentence that says the same words of something else shows the cue
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
@@ -74,7 +74,10 @@ def anchors(cue: str) -> tuple[str, ...]:
 
 def features(text: str) -> frozenset[str]:
     """Every anchor that a text holds."""
-    return frozenset().union(*(one.stems for one in _read(text)))
+    found = set[str]()
+    for one in _read(text):
+        found |= one.stems
+    return frozenset(found)
 
 
 def matches(cue: str, text: str) -> bool:
@@ -108,29 +111,24 @@ def _telling(pieces: list[str]) -> list[str]:
 
 
 def _stems(text: str) -> list[str]:
-    return [stem(one) for one in words(text)]
+    return list(map(stem, words(text)))
 
 
 @lru_cache(maxsize=64)
 def _read(text: str) -> tuple[Sentence, ...]:
-    """The sentences of a text; of a long one, of both its ends."""
-    return tuple(map(_sentence, _pieces(ends_of(text))))
+    """The sentences of a text; of a long one, of both its ends.
 
-
-def _pieces(text: str) -> Iterator[str]:
-    """Sentences, or what of a longer one is looked at at once: parts that overlap by half."""
-    step = _AT_ONCE // 2
-    for one in sentences_of(text):
+    Of a long sentence they are parts that are looked at at once, and overlap by half.
+    """
+    found, step = [], _AT_ONCE // 2
+    for one in sentences_of(ends_of(text)):
         said = one.split()
         for start in range(0, max(1, len(said) - step), step):
-            yield " ".join(said[start : start + _AT_ONCE])
-
-
-def _sentence(text: str) -> Sentence:
-    denied = (one for one in text.split(",") if DENIED.search(one))
-    return Sentence(
-        frozenset(_stems(text)), frozenset(_stems(" , ".join(denied))), bool(_OWN.search(text))
-    )
+            part = " ".join(said[start : start + _AT_ONCE])
+            denied = " , ".join(filter(DENIED.search, part.split(",")))
+            own = bool(_OWN.search(part))
+            found.append(Sentence(frozenset(_stems(part)), frozenset(_stems(denied)), own))
+    return tuple(found)
 
 
 class ShownCues(BaseModel):

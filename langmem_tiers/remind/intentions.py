@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel
 
@@ -171,25 +171,25 @@ _TRIES = 20
 _FIRST = (-1, datetime.min.replace(tzinfo=UTC), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Here:
-    """Where and when: what each of these flows needs to know."""
+Here: TypeAlias = Mapping[str, Any]
+"""Where and when: the parameters that each of these flows looks by; see `here_of`."""
 
-    context: MemoryContext
-    moment: Moment
 
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters by which statements look where a recall in the context would."""
-        scopes = [scope(self.context.namespace(tier)) for tier in TIERS]
-        return {
-            **self.context.whose,
-            "tiers": [tier.value for tier in TIERS],
-            "lows": [one.low for one in scopes],
-            "highs": [one.high for one in scopes],
-            "alive_at": self.moment.alive_at,
-            "now": self.moment.now,
-        }
+def here_of(context: MemoryContext, moment: Moment) -> Here:
+    """The parameters by which statements look where a recall in the context would."""
+    lows, highs = [], []
+    for tier in TIERS:
+        _, low, high = scope(context.namespace(tier))
+        lows.append(low)
+        highs.append(high)
+    return {
+        **context.whose,
+        "tiers": [*map(str, TIERS)],
+        "lows": lows,
+        "highs": highs,
+        "alive_at": moment.alive_at,
+        "now": moment.now,
+    }
 
 
 def intends(
@@ -248,9 +248,10 @@ def remind(
     anchors the query holds. Where nothing waits for a topic one round trip tells all there is.
     """
     held, occasion, first = yield from _looked(occasion, here, limit, holder, topics)
-    if held:
+    if held or first == []:  # nothing is due
         return held
-    until = None if seconds is None else here.moment.now + timedelta(seconds=seconds)
+    now = here["now"]
+    until = None if seconds is None else now + timedelta(seconds=seconds)
     for _ in range(_TRIES):
         due = yield from _due(occasion, here, limit, judge, first)
         first = None
@@ -258,9 +259,9 @@ def remind(
             return []
         rows = yield from rows_of(
             "raise_intentions",
-            **here.params,
+            **here,
             ids=[one.id for one in due],
-            nexts=[again(one.trigger, here.moment.now, one.expires_at) for one in due],
+            nexts=[again(one.trigger, now, one.expires_at) for one in due],
             holder=holder,
             leased_until=until,
         )
@@ -281,10 +282,10 @@ def _looked(
     There is no page yet where a topic has come up.
     """
     kinds, calls = occasion.kinds, [_page(occasion, here, limit, _FIRST)]
-    if bool((occasion.query or "").strip()) and (kinds is None or triggers.Topic.kind in kinds):
-        calls.append(Call("open_topics", {"tenant": here.context.root}))
+    if (occasion.query or "").strip() and (kinds is None or triggers.Topic.kind in kinds):
+        calls.append(Call("open_topics", {"tenant": here["tenant"]}))
     if holder is not None:
-        calls.append(Call("raised_for", {**here.params, "holder": holder}))
+        calls.append(Call("raised_for", {**here, "holder": holder}))
     first, *further = yield Query(tuple(calls), commit=True)
     if holder is not None and (held := further.pop()):
         return _in_order(held), occasion, first
@@ -325,7 +326,7 @@ def _page(occasion: Occasion, here: Here, limit: int, place: tuple[int, datetime
     """The call that reads what may be due, a page from a place on."""
     after = dict(zip(("after_priority", "after_due", "after_id"), place, strict=True))
     size = {"limit": max(_PAGE, limit)}
-    return Call("due_intentions", {**here.params, **_found_by(occasion), **size, **after})
+    return Call("due_intentions", {**here, **_found_by(occasion), **size, **after})
 
 
 def _due(
@@ -371,20 +372,20 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None
 
 def _found_by(occasion: Occasion) -> dict[str, Any]:
     """What may meet a trigger, by the names that intentions are found by."""
-    said, kinds = occasion.query is not None, occasion.kinds
-    words = sorted(features(occasion.query or ""))
+    kinds, words = occasion.kinds, sorted(features(occasion.query or ""))
     names = {
-        triggers.When.kind: words if said else [],
-        triggers.BeforeTool.kind: sorted({call.name for call in occasion.calls}),
-        triggers.If.kind: sorted(occasion.true),
-        triggers.Topic.kind: sorted(triggers.Topic(one).found_by for one in occasion.topics),
+        triggers.When.kind: words,
+        triggers.BeforeTool.kind: [call.name for call in occasion.calls],
+        triggers.If.kind: [*occasion.true],
+        triggers.Topic.kind: [triggers.Topic(one).found_by for one in occasion.topics],
     }
-    asked = [kind for kind in names if kinds is None or kind in {*kinds, triggers.Topic.kind}]
+    asked = [*names] if kinds is None else [*kinds, triggers.Topic.kind]
+    pairs = [(kind, one) for kind in names if kind in asked for one in sorted(set(names[kind]))]
     return {
         "timed": kinds is None or triggers.At.kind in kinds,
         "narrowed": kinds is not None,
-        "kinds": [kind for kind in asked for _ in names[kind]],
-        "names": [name for kind in asked for name in names[kind]],
+        "kinds": [kind for kind, _ in pairs],
+        "names": [one for _, one in pairs],
         "words": words,
     }
 
