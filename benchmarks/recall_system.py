@@ -16,8 +16,8 @@ from benchmarks.recall_data import History, Question
 from langmem_tiers import LocalEmbeddings, MemoryContext, MemoryCoordinator
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.vectors import Distance
-from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.base import words_of
+from langmem_tiers.memory.remembering import new_memories
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.matching import (
     FEATURES,

@@ -295,7 +295,7 @@ def quarantine(
     as_json: Json = False,
 ) -> None:
     """List what the gate holds back, oldest first; release or reject one of it."""
-    from langmem_tiers.memory.asking import checked_limit
+    from langmem_tiers.memory.base import checked_limit
     from langmem_tiers.remember import quarantine as held
     from langmem_tiers.remember.gate import TrustPolicy
 

@@ -12,7 +12,7 @@ from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.values import batches
 from langmem_tiers.importers import BadRecord, Record
 from langmem_tiers.interop import BATCH, kept
-from langmem_tiers.memory.asking import MAX_LIMIT
+from langmem_tiers.memory.base import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import lasting
 from langmem_tiers.recall.ranking import profile_of

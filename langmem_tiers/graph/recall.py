@@ -27,10 +27,10 @@ from langmem_tiers.graph import node
 from langmem_tiers.graph.messages import about_to_run, approach_of, failures_at_hand, tool_of
 from langmem_tiers.graph.node import OfState, OnError, Scope, Step, Update, asked
 from langmem_tiers.graph.speakers import keys_seen
-from langmem_tiers.memory.asking import checked_limit, checked_options, no_option
+from langmem_tiers.memory.base import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.learning import MOST_LESSONS
-from langmem_tiers.memory.recalling import get_context
+from langmem_tiers.memory.recalling import checked_options, get_context, no_option
 from langmem_tiers.postgres.flow import Ask, Flow, Runs, both, unit
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.recall.ranking import HELPS, TURN_FLOOR, Floor, ProfileFunction

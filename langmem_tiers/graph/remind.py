@@ -21,7 +21,7 @@ from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import messages, node, recall, speakers
 from langmem_tiers.graph.node import OfState, OnError, OnHookError, Scope, Step, Update, asked
-from langmem_tiers.memory.asking import checked_limit
+from langmem_tiers.memory.base import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import EXPIRE_DAYS, MemoryHooks, checked_options
 from langmem_tiers.postgres.flow import Flow

@@ -16,7 +16,7 @@ from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import parsed_moment
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, NotQuarantinedError, short
 from langmem_tiers.graph.node import NodeConfig, Scope, Step, Update, asked
-from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit
+from langmem_tiers.memory.base import MAX_LIMIT, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import labelled, quoted

@@ -34,8 +34,8 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.graph import learn, messages, node, speakers
 from langmem_tiers.graph.messages import Answer, Handler, watched
 from langmem_tiers.graph.node import OfState, Scope, Step, Update, asked
-from langmem_tiers.memory.asking import no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.recalling import no_option
 from langmem_tiers.postgres.flow import Flow, both, unit
 from langmem_tiers.turn import assembly, keeping, orchestrator
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout

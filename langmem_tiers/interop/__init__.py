@@ -23,8 +23,8 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode, utf8_bytes
 from langmem_tiers.importers.formats import message_facts
 from langmem_tiers.importers.records import check_storable
-from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.remembering import new_memories
 from langmem_tiers.postgres.errors import translated
 from langmem_tiers.postgres.flow import Ask, Flow, Lookup, Query, Row, unhurried, unit
 from langmem_tiers.remember.tombstones import FORGOTTEN, buried

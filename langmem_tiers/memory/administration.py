@@ -27,8 +27,7 @@ from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.checks import checked_flag, checked_kind, checked_whole
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.memory.asking import memory_key
-from langmem_tiers.memory.base import Memory, model_of
+from langmem_tiers.memory.base import Memory, memory_key, model_of
 from langmem_tiers.memory.meant import key_of
 from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.recall.matching import OTHER

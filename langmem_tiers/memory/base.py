@@ -10,9 +10,10 @@ from typing import Any
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.core.checks import checked_function, checked_list, checked_path
+from langmem_tiers.core.checks import checked_function, checked_list, checked_path, checked_whole
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.core.settings import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.learn.promotion_rules import promotion_policy
@@ -26,6 +27,9 @@ from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, Gate, GatePoli
 from langmem_tiers.remember.pipeline import Pipeline
 from langmem_tiers.remember.review import Panel, Reviewers, default_reviewers, reviews_of
 from langmem_tiers.store.store import LOCAL_MODELS, TieredStore
+
+MAX_LIMIT = 1000
+"""Memories, or what else there are many of, that one call answers at most."""
 
 
 class Memory:
@@ -179,3 +183,18 @@ def _check(given: object, kind: Any, what: str) -> None:
         wanted = " or ".join(one.__name__ for one in kinds)
         hint = "; pass its .coordinator" if hasattr(given, "coordinator") else ""
         raise InvalidTypeError(f"{what} is a {wanted}, not {type(given).__name__}{hint}")
+
+
+def checked_limit(limit: object, most: int = MAX_LIMIT, what: str = "limit") -> int:
+    """How many there are at most: a number from 0 on."""
+    return checked_whole(limit, what, 0, most)
+
+
+def memory_key(key: object) -> str:
+    """The key of one memory, and not what has one."""
+    if key is None:
+        raise InvalidTypeError("there is no memory to look at: the key is None")
+    if not isinstance(key, str):
+        hint = f": pass the {type(key).__name__}'s .key" if hasattr(key, "key") else ""
+        raise InvalidTypeError(f"a key is a string, not {type(key).__name__}{hint}")
+    return check_key(key)

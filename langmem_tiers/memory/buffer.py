@@ -14,7 +14,7 @@ from langmem_tiers.core.checks import checked_kind, checked_list, share
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.memory.asking import checked_limit
+from langmem_tiers.memory.base import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, both, then

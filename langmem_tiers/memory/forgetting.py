@@ -21,8 +21,7 @@ from langmem_tiers.forget.receipt import (
     verify,
 )
 from langmem_tiers.memory.administration import archive_files
-from langmem_tiers.memory.asking import memory_key
-from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.base import Memory, memory_key
 from langmem_tiers.memory.meant import key_of, meant
 from langmem_tiers.postgres.flow import Flow, rows_of, unhurried
 from langmem_tiers.store.store import TieredStore

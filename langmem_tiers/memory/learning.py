@@ -47,10 +47,9 @@ from langmem_tiers.learn.reflexion import (
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.memory import recalling
-from langmem_tiers.memory.asking import checked_limit, recall_query
-from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.base import Memory, checked_limit
 from langmem_tiers.memory.feedback import listed
-from langmem_tiers.memory.recalling import showing
+from langmem_tiers.memory.recalling import recall_query, showing
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, apart, extent, unhurried
 from langmem_tiers.remember.new import NewMemory, checked_text, drawn_from
 

@@ -20,8 +20,7 @@ from langmem_tiers.learn import promotion_rules as rules
 from langmem_tiers.learn.general import Generaliser, generaliser_of
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.memory import recalling
-from langmem_tiers.memory.asking import memory_key
-from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.base import Memory, memory_key
 from langmem_tiers.memory.meant import meant
 from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.recall.matching import Candidate

@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Unpack
 
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.config import DEFAULT, Bounds
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, StoreResult
 from langmem_tiers.core.namespaces import handle_of
 from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, spelt_out
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.memory import recalling
-from langmem_tiers.memory.asking import memory_key, new_memories, new_memory
-from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.base import Memory, memory_key
 from langmem_tiers.postgres.flow import Call, Flow, Query, only
 from langmem_tiers.recall.matching import read_columns, recollection
 from langmem_tiers.recall.recall import reach, visibility
 from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.store.ops import to_tier
 
 PINNED_TOKENS: Final = 300
 """Tokens of all that a context has pinned: our own choice."""
+_ROUTED: Final = "memory_type"
+"""What may be None and means something: it is left to what the content says."""
+_OF_THE_GATE: Final = frozenset(("parts", "stored", "echoes", "held", "threshold"))
+"""What no caller says of a memory."""
+_OF_STORE: Final = [name for name in NewMemory.__dataclass_fields__ if name not in _OF_THE_GATE]
 
 
 @spelt_out(StoringOptions, STORING_DEFAULTS)
@@ -164,3 +170,45 @@ def _set(memory: Memory, named: str, *, on: bool) -> Flow[bool]:
     }
     (rows,) = yield Query((Call("pin", params),), commit=True)
     return bool(rows)
+
+
+def new_memories(
+    memories: Iterable[Mapping[str, Any] | str], bounds: Bounds = DEFAULT
+) -> list[NewMemory]:
+    """The arguments of `store_many`, each a text or a mapping of those of `store`."""
+    if isinstance(memories, str | Mapping) or not isinstance(memories, Iterable):
+        raise InvalidTypeError("store_many takes a list of memories; for one, use store")
+    several = []
+    for one in bounds.batched(memories):
+        if isinstance(one, str):
+            several.append(NewMemory(content=one))
+            continue
+        if not isinstance(one, Mapping):
+            raise InvalidTypeError(
+                f"a memory is a text or a mapping of store's arguments, not {type(one).__name__}"
+            )
+        named: Mapping[Any, Any] = one
+        several.append(
+            new_memory(
+                **{
+                    name if isinstance(name, str) else short(name): given
+                    for name, given in named.items()
+                }
+            )
+        )
+    return several
+
+
+def new_memory(content: str = "", **fields: Any) -> NewMemory:
+    """The arguments of `store`, which says what they mean."""
+    given: dict[str, Any] = {}
+    for name, one in fields.items():
+        if name not in _OF_STORE:
+            raise InvalidTypeError(
+                f"store takes no {short(name)}: use one of {', '.join(_OF_STORE)}"
+            )
+        if one is not None or name == _ROUTED:
+            given[name] = one
+    if "tier" in given:
+        given["tier"] = to_tier(given["tier"])
+    return NewMemory(content=content, **given)

@@ -28,9 +28,9 @@ from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import recalling
-from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, new_memory
-from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.base import MAX_LIMIT, Memory, checked_limit
 from langmem_tiers.memory.recalling import looked_up
+from langmem_tiers.memory.remembering import new_memory
 from langmem_tiers.postgres.flow import Call, Flow, Query, only, rows_of
 from langmem_tiers.recall.ranking import ABOUT, PROFILES
 from langmem_tiers.recall.recall import POOL, QUERY_CHARACTERS, RecallQuery, Vectors, reach

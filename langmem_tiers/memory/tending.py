@@ -17,8 +17,7 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, NotQu
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.memory import recalling
-from langmem_tiers.memory.asking import checked_limit
-from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.base import Memory, checked_limit
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember import quarantine
 from langmem_tiers.remember.new import checked_text

@@ -31,9 +31,8 @@ from langmem_tiers.core.reading import ends_of, spaced
 from langmem_tiers.core.structured import ways_to_ask
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.memory import recalling
-from langmem_tiers.memory.asking import memory_key, recall_query
-from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.recalling import looked_up
+from langmem_tiers.memory.base import Memory, memory_key
+from langmem_tiers.memory.recalling import looked_up, recall_query
 from langmem_tiers.memory.remembering import store
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import quoted

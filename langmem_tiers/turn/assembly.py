@@ -18,7 +18,7 @@ from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.prompts import RECALLED_HEAD
 from langmem_tiers.core.reading import caseless
 from langmem_tiers.core.values import storable
-from langmem_tiers.memory.asking import recall_query
+from langmem_tiers.memory.recalling import recall_query
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.budget import TokenCounter, counted
 from langmem_tiers.recall.recall import Vectors

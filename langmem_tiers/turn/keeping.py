@@ -9,7 +9,7 @@ from typing import Any
 from langmem_tiers.core import checks
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Destination, Source, StoreResult
-from langmem_tiers.memory.asking import new_memories
+from langmem_tiers.memory.remembering import new_memories
 from langmem_tiers.postgres.flow import Flow, Query, unit
 from langmem_tiers.remember.gate import Decision, Gate, Verdict, route, trust_in
 from langmem_tiers.remember.new import NewMemory, read_once

@@ -24,8 +24,8 @@ from langmem_tiers.core.reading import plain
 from langmem_tiers.core.tracing import recalling
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory import recalling as recalls
-from langmem_tiers.memory.asking import recall_query
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.recalling import recall_query
 from langmem_tiers.postgres.flow import Flow, only, unit
 from langmem_tiers.recall.fence import brief, fields_of, labelled
 from langmem_tiers.recall.matching import Candidate

@@ -26,7 +26,7 @@ from langmem_tiers.core.reading import exact_words
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector, pack_all
 from langmem_tiers.learn import skills
-from langmem_tiers.memory.asking import checked_limit
+from langmem_tiers.memory.base import checked_limit
 from langmem_tiers.postgres.flow import (
     Call,
     Embed,

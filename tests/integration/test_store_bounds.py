@@ -18,8 +18,7 @@ from langmem_tiers.core.errors import (
     TooLargeError,
 )
 from langmem_tiers.core.settings import CoordinatorSettings
-from langmem_tiers.memory.asking import recall_query
-from langmem_tiers.memory.recalling import recall
+from langmem_tiers.memory.recalling import recall, recall_query
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.opening import DIMS, Opener, in_tier, nested, tables, text_index, tiered
