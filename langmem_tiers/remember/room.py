@@ -105,7 +105,10 @@ def evictions(
 
 
 def _rooms(one: Write) -> list[tuple[Place, Room]]:
-    return [] if one.held or one.value is None else [(one.place, room) for room in one.rooms]
+    """Return where a write needs room: what is held is not recalled, and needs none."""
+    if not one.rooms or one.held or one.value is None:
+        return []
+    return [(one.place, room) for room in one.rooms]
 
 
 _Name = tuple[str, bool]

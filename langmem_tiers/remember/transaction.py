@@ -160,20 +160,19 @@ def write_if(
         applied = yield from _admitted(writes, lock, moment, sparing=sparing)
         lock = ()
     puts = [one for one in applied.writes if one.value is not None]
-    leaving = [Write(place=one.place, key=one.memory.key, value=None) for one in applied.evicted]
+    evicted: list[Call] = []
+    if applied.evicted:
+        going = [Write(place=one.place, key=one.memory.key, value=None) for one in applied.evicted]
+        evicted = room.evicted_calls(applied.evicted, now)
+        evicted += stored.delete_calls(going, TIERS)
     yield from stored.carry_out(
         Writing(applied.writes, vectors, moment),
         options=options,
         tier=tier,
         lock=lock,
         new=applied.new,
-        before=(*room.evicted_calls(applied.evicted, now), *stored.delete_calls(leaving, TIERS)),
-        after=(
-            *_quarantine_calls(puts, now),
-            *derive_calls(puts, now),
-            *_intend_calls(puts, now),
-            *further(applied),
-        ),
+        before=evicted,
+        after=(*_calls_about(puts, now), *further(applied)),
     )
     return applied
 
@@ -215,18 +214,19 @@ def _admitted(
     for one in writes:
         if one.name in refused:
             continue
-        stands = there.get(one.name)
         try:
-            settled = _said_again(_settled(one, origins[one.name], changing), stands)
+            settled = _settled(one, origins[one.name], changing) if one.sources else one
         except InvalidInputError as error:
             if not sparing:
                 raise
             refused[one.name] = str(error)
             continue
-        if (why_not := _refusal(settled, stands)) is None:
-            kept.append(settled)
-        else:
-            refused[one.name] = why_not
+        if (stands := there.get(one.name)) is not None:
+            settled = _said_again(settled, stands)
+            if (why_not := _refusal(settled, stands)) is not None:
+                refused[one.name] = why_not
+                continue
+        kept.append(settled)
     evicted, full = yield from room.make_room(kept, there, moment)
     written = [one for one in kept if one.name not in full]
     return Applied(written, {**refused, **full}, evicted, new=new)
@@ -237,22 +237,25 @@ def _found(
 ) -> Flow[tuple[Mapping[tuple[Place, str], Sequence[Origin]], _There, bool]]:
     """What each write comes from, what stands under the keys, and whether nothing ever did."""
     pairs = [(one, source) for one in writes for source in one.sources]
-    named = {
-        **keys_of([one for one, _ in pairs]),
-        "source_namespaces": [place.namespace for _, (place, _) in pairs],
-        "source_keys": [key for _, (_, key) in pairs],
-        "alive_at": moment.alive_at,
-    }
-    calls = [Call("origins_of_writes", named)] if pairs else []
     standing = Call("replaced_by_writes", {**keys_of(writes), "alive_at": moment.alive_at})
-    *rows, replaced = (yield Query((*lock, *calls, standing)))[len(lock) :]
-    found = iter([Origin(*row) for several in rows for row in several])
-    origins = {one.name: [next(found) for _ in one.sources] for one in writes}
-    there = {
-        (Place(tenant, namespace), key): known
-        for tenant, namespace, key, *told in replaced
-        if (known := _Standing(*told)).alive
-    }
+    calls = [standing]
+    if pairs:
+        named = {
+            **keys_of([one for one, _ in pairs]),
+            "source_namespaces": [place.namespace for _, (place, _) in pairs],
+            "source_keys": [key for _, (_, key) in pairs],
+            "alive_at": moment.alive_at,
+        }
+        calls = [Call("origins_of_writes", named), standing]
+    *rows, replaced = (yield Query((*lock, *calls)))[len(lock) :]
+    origins: dict[tuple[Place, str], list[Origin]] = {}
+    for several in rows:
+        for (one, _), row in zip(pairs, several, strict=True):
+            origins.setdefault(one.name, []).append(Origin(*row))
+    there: dict[tuple[Place, str], _Standing] = {}
+    for tenant, namespace, key, *told in replaced:
+        if (known := _Standing(*told)).alive:
+            there[Place(tenant, namespace), key] = known
     return origins, there, not replaced
 
 
@@ -312,9 +315,9 @@ def trusted(one: Write, trust: float, **told: object) -> Write:
     return replace(one, trust=trust, value=value)
 
 
-def _said_again(one: Write, there: _Standing | None) -> Write:
+def _said_again(one: Write, there: _Standing) -> Write:
     """A write as it will stand: what says the same is trusted no further, and held as before."""
-    if one.value is None or there is None or there.bound is None:
+    if one.value is None or there.bound is None:
         return one
     same = content_of(json.loads(one.value)) == content_of(there.bound)
     if same:
@@ -326,9 +329,9 @@ def _said_again(one: Write, there: _Standing | None) -> Write:
     return replace(one, held=reasons, stays=True)
 
 
-def _refusal(one: Write, there: _Standing | None) -> str | None:
+def _refusal(one: Write, there: _Standing) -> str | None:
     """Why a write does not replace what stands under its key; None if it does."""
-    if one.value is None or there is None or there.state == QUARANTINED:
+    if one.value is None or there.state == QUARANTINED:
         return None
     if one.held and there.state == "retracted":
         return (
@@ -350,31 +353,33 @@ def _refusal(one: Write, there: _Standing | None) -> str | None:
     return None
 
 
-def _quarantine_calls(puts: Sequence[Write], now: datetime) -> list[Call]:
-    """The calls that quarantine what was just put and is held, once a tenant."""
-    return [
-        Call(
-            "quarantine",
-            {
-                "tenant": tenant,
-                "namespaces": [one.place.namespace for one in mine],
-                "keys": [one.key for one in mine],
-                "reasons": [one.held for one in mine],
-                "trusts": [one.trust for one in mine],
-                "events": [str(uuid4()) for _ in mine],
-                "now": now,
-            },
-        )
-        for tenant, mine in room.by_tenant(one for one in puts if one.held and not one.stays)
-    ]
+def _calls_about(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
+    """The calls that say of what was just put what is held, where it is from, and when it is due.
 
-
-def _intend_calls(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
-    """The calls that say when what was just put is to be raised."""
+    What is held is quarantined once a tenant, and what is intended is to be raised at its time.
+    """
+    if held := [one for one in puts if one.held and not one.stays]:
+        yield from _quarantine_calls(held, now)
+    if derived := [one for one in puts if one.sources]:
+        yield from derive_calls(derived, now)
     for one in puts:
         if one.intends is not None:
             place = {"tenant": one.place.tenant, "namespace": one.place.namespace, "key": one.key}
             yield Call("intend", {**one.intends, **place, "held": bool(one.held), "now": now})
+
+
+def _quarantine_calls(held: Sequence[Write], now: datetime) -> Iterator[Call]:
+    for tenant, mine in room.by_tenant(held):
+        params = {
+            "tenant": tenant,
+            "namespaces": [one.place.namespace for one in mine],
+            "keys": [one.key for one in mine],
+            "reasons": [one.held for one in mine],
+            "trusts": [one.trust for one in mine],
+            "events": [str(uuid4()) for _ in mine],
+            "now": now,
+        }
+        yield Call("quarantine", params)
 
 
 def derive_calls(
