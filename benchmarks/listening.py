@@ -64,9 +64,11 @@ class Overheard(TieredStore):
     call: Call
     rows: Sequence[Row] = ()
 
-    def run(self, flow: Flow[T]) -> T:
-        """Run a flow and listen."""
-        return super().run(self._listen(flow))
+    def __init__(self, *given: Any, **options: Any) -> None:
+        """Listen to every flow that is run, blocking."""
+        super().__init__(*given, **options)
+        run = self.runner.run
+        self.runner.run = lambda flow: run(self._listen(flow))  # type: ignore[method-assign]
 
     def _listen(self, flow: Flow[T]) -> Flow[T]:
         answer: Any = None

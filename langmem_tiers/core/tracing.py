@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
@@ -57,16 +57,17 @@ def traced(run_type: RunType) -> Callable[[Verb], Verb]:
                 process_outputs=cast("Callable[..., dict[Any, Any]]", _outputs),
             )(verb)
 
-        def way(self: Any) -> Callable[..., Any]:
-            return partial(run(), langsmith_extra=_scope(self)) if tracing() else verb
-
         @wraps(verb)
         def call(self: Any, *given: Any, **options: Any) -> Any:
-            return way(self)(self, *given, **options)
+            if tracing():
+                return run()(self, *given, langsmith_extra=_scope(self), **options)
+            return verb(self, *given, **options)
 
         @wraps(verb)
         async def acall(self: Any, *given: Any, **options: Any) -> Any:
-            return await way(self)(self, *given, **options)
+            if tracing():
+                return await run()(self, *given, langsmith_extra=_scope(self), **options)
+            return await verb(self, *given, **options)
 
         return cast("Verb", acall if awaited else call)
 

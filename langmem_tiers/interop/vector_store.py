@@ -100,8 +100,12 @@ def _opened(
 ) -> Flow[TierVectorStore]:
     yield from _check(store, source["schema_name"])
     target = store.target
+    if target.embeddings is None:
+        raise errors.ConfigurationError(
+            "this store has no embedding model; pass index={'embed': …}"
+        )
     engine = _engine(target, context)
-    source |= {"engine": engine, "embedding_service": target.embedder()}
+    source |= {"engine": engine, "embedding_service": target.embeddings}
     created: TierVectorStore = yield Ask(
         lambda: engine._run_as_sync(_created(**source)),  # noqa: SLF001 - its one way from a thread
         lambda: _created(**source),

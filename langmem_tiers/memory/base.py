@@ -56,7 +56,8 @@ class Memory:
         Raises:
             ConfigurationError: if the store has no index, or the weights are none.
         """
-        self.tiered_store = self.runner = _checked_store(store)
+        self.tiered_store = _checked_store(store)
+        self.runner = store.runner
         for what, given, kind in (
             ("context", context, MemoryContext),
             ("types", types, MemoryTypes | None),
@@ -68,7 +69,7 @@ class Memory:
             _check(given, kind, what)
         if count_tokens is not None:
             checked_function(count_tokens, "count_tokens")
-        self.context = context
+        self.context, self.caller = context, context.caller
         self.types = MemoryTypes() if types is None else types
         self.settings = settings or CoordinatorSettings()
         self.policy = promotion_policy(policy)
@@ -91,7 +92,7 @@ class Memory:
             reranker=None if reranker is None else reranker_of(reranker),
             reviews=reviews_of(self.reviewers, panel),
         )
-        self.pipeline = Pipeline(store.flows, self.gate, self.types, context.caller, places_of)
+        self.pipeline = Pipeline(store.flows, self.gate, self.types, self.caller, places_of)
 
     def __repr__(self) -> str:
         """Whose memory it is."""

@@ -489,7 +489,7 @@ def _learning(memory: Memory, told: Experience, model: BaseChatModel) -> Flow[li
 def begin_reflection(memory: Memory, told: Experience, model: BaseChatModel) -> None:
     """Let a model draw the lessons of a turn in the background; nobody waits for it."""
     future = memory.tiered_store.aside(_learning(memory, told, model))
-    memory.tiered_store.flows.kept.one(Reflections).add(memory.context.caller, future)
+    memory.tiered_store.flows.kept.one(Reflections).add(memory.caller, future)
 
 
 def learned_lately(memory: Memory) -> list[StoreResult]:
@@ -498,7 +498,7 @@ def learned_lately(memory: Memory) -> list[StoreResult]:
     Raises:
         TieredMemoryError: if they drew nothing, as one failed; it is raised once.
     """
-    return memory.tiered_store.flows.kept.one(Reflections).told(memory.context.caller)
+    return memory.tiered_store.flows.kept.one(Reflections).told(memory.caller)
 
 
 def finish_reflections(memory: Memory, timeout: float | None = None) -> bool:
@@ -515,7 +515,7 @@ def finish_reflections(memory: Memory, timeout: float | None = None) -> bool:
     """
     if memory.tiered_store.on_own_loop:
         raise asyncio.InvalidStateError("it would block the loop: await afinish_reflections()")
-    return memory.tiered_store.flows.kept.one(Reflections).finish(memory.context.caller, timeout)
+    return memory.tiered_store.flows.kept.one(Reflections).finish(memory.caller, timeout)
 
 
 async def afinish_reflections(memory: Memory, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - of its twin
@@ -531,4 +531,4 @@ async def afinish_reflections(memory: Memory, timeout: float | None = None) -> b
             block.
     """
     reflections = memory.tiered_store.flows.kept.one(Reflections)
-    return await asyncio.to_thread(reflections.finish, memory.context.caller, timeout)
+    return await asyncio.to_thread(reflections.finish, memory.caller, timeout)

@@ -278,7 +278,7 @@ def looked_up(memory: Memory, asks: Sequence[RecallQuery]) -> Flow[list[Recollec
 def note(memory: Memory, found: Iterable[Recalled]) -> None:
     """Keep in mind what is recalled: whoever says it again tells nothing new."""
     store = memory.tiered_store.flows
-    store.kept.one(RecalledLately).note(memory.context.caller, found, store.now)
+    store.kept.one(RecalledLately).note(memory.caller, found, store.now)
 
 
 # What is asked for, checked at the door

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import nlargest
-from itertools import chain
+from itertools import chain, count
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -159,9 +159,9 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
 
         table = cast("_Table", self._model())
         try:
-            places = {word: n for n, word in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
-            sought = nlargest(_ASKED, (_word(table, word) for word in asked), key=itemgetter(1))
-            total = sum(length for _, length in sought)
+            places = dict(zip(dict.fromkeys(chain.from_iterable(texts)), count()))
+            sought = nlargest(_ASKED, [_word(table, word) for word in asked], key=itemgetter(1))
+            total = sum([length for _, length in sought])
             if not places or not total:
                 return [0.0] * len(texts)
             shares = np.array([[length / total] for _, length in sought], dtype=np.float32)

@@ -258,7 +258,7 @@ def embed_texts(
     """A vector for each distinct text that is not blank; none without an embedding model."""
     if options.index is None or options.index.vector is None:
         return {}
-    distinct = tuple(dict.fromkeys([text for text in texts if text.strip()]))
+    distinct = tuple(dict.fromkeys(filter(str.strip, texts)))
     if not distinct:
         return {}
     vectors = yield Embed(distinct, purpose)

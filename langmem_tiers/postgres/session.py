@@ -14,7 +14,12 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from langmem_tiers.core.checks import checked_kind
-from langmem_tiers.core.errors import ConflictError, DatabaseError, EmbeddedServerError
+from langmem_tiers.core.errors import (
+    ConfigurationError,
+    ConflictError,
+    DatabaseError,
+    EmbeddedServerError,
+)
 from langmem_tiers.core.threads import Work, adone
 from langmem_tiers.postgres import errors, flow, walls
 from langmem_tiers.postgres.connection import (
@@ -109,7 +114,9 @@ class Session:
         return self._database.look_up(effect, self._deadline)
 
     def _embed(self, effect: flow.Embed) -> Work[Any]:
-        model = self._database.target.embedder()
+        model = self._database.target.embeddings
+        if model is None:
+            raise ConfigurationError("this store has no embedding model; pass index={'embed': …}")
         return vectors(effect, model, self._side, self._deadline)
 
     def _lasts(self, effect: flow.Lasts) -> Work[None]:

@@ -187,12 +187,6 @@ class Target:
             "path": ", ".join(filter(None, ("pg_catalog", vectors_in, "pg_temp"))),
         }
 
-    def embedder(self) -> Embeddings:
-        """The embedding model, which a flow only asks for if one is configured."""
-        if self.embeddings is None:
-            raise ConfigurationError("this store has no embedding model; pass index={'embed': …}")
-        return self.embeddings
-
 
 def _unsaid(conninfo: str, **defaults: Any) -> dict[str, Any]:
     """Return those of our defaults that a connection string does not set itself."""

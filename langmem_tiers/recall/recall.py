@@ -309,8 +309,10 @@ def settings_of(calls: Sequence[Call], reader: Reader) -> list[Call]:
     settings = []
     if reader.timeout_ms is not None:
         settings.append(Call("limit_time", {"milliseconds": str(reader.timeout_ms)}))
-    if any(_ANN in call.name for call in calls):
-        settings.append(Call("hnsw_settings", {"ef_search": str(EF_SEARCH)}))
+    for call in calls:
+        if _ANN in call.name:
+            settings.append(Call("hnsw_settings", {"ef_search": str(EF_SEARCH)}))
+            break
     return settings
 
 

@@ -336,7 +336,9 @@ class StoreFlows:
         """What a read leaves behind, once it has succeeded."""
         got = [answer for answer in answers if isinstance(answer, Found)]
         listed = (one for each in answers if isinstance(each, list) for one in each)
-        yield from self._log_read([one for one in listed if isinstance(one, Found)])
+        found = [one for one in listed if isinstance(one, Found)]
+        if found and self.options.audit.reads:
+            yield from self._log_read(found)
         yield from self.mark(got, self.moment(), read.refreshed(reads, answers))
 
     def _result(self, answer: Any) -> Result:
@@ -423,7 +425,8 @@ class StoreFlows:
         """
         if found:
             self._accesses.add(found, moment.now)
-            yield from self._log_read(found)
+            if self.options.audit.reads:
+                yield from self._log_read(found)
         lives = found if refreshed is None else refreshed
         mortal = [one for one in lives if one.ttl_minutes is not None]
         try:
@@ -435,12 +438,11 @@ class StoreFlows:
             self._told_of_lives = True
 
     def _log_read(self, found: Sequence[Mortal]) -> Flow[None]:
-        if found and self.options.audit.reads:
-            ids: dict[str, list[int]] = {}
-            for one in found:
-                ids.setdefault(one.tenant, []).append(one.id)
-            calls = (Call("audit_read", {"tenant": t, "ids": some}) for t, some in ids.items())
-            yield Query(tuple(calls), commit=True)
+        ids: dict[str, list[int]] = {}
+        for one in found:
+            ids.setdefault(one.tenant, []).append(one.id)
+        calls = (Call("audit_read", {"tenant": t, "ids": some}) for t, some in ids.items())
+        yield Query(tuple(calls), commit=True)
 
     @property
     def now(self) -> datetime:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from langchain_core.embeddings import Embeddings
@@ -156,7 +157,7 @@ class TieredStore(BaseStore):
         config.check_ttl(ttl)
         self.index_config, self.ttl_config = index, ttl
         clock, own = checked_clock(clock), _server_of(conn_string, server)
-        self.flows = StoreFlows(self.options, clock=clock, ttl=lambda: self.ttl_config)
+        self.flows = StoreFlows(self.options, clock=clock, ttl=partial(getattr, self, "ttl_config"))
         """The store's operations, as flows that `run` and `arun` take."""
         target = Target(conn_string, self.options, _embeddings(index), pool_config, own)
         self.runner = self.flows.runner = Runner(target, self.flows.set_up)
