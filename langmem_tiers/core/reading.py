@@ -65,7 +65,7 @@ def unseen(character: str) -> bool:
 
 def words(text: str) -> list[str]:
     """The words in order, in lower case; where a script puts no spaces, each character is one."""
-    return [word for piece in spaced(text).casefold().split() for word in _WORD.findall(piece)]
+    return _WORD.findall(spaced(text).casefold())
 
 
 def stem(word: str) -> str:
@@ -142,7 +142,7 @@ SENTENCE_ENDS: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
 
 def sentences_of(text: str, ends: re.Pattern[str] = SENTENCE_ENDS) -> list[str]:
     """Take a text apart into the sentences and lines that say something."""
-    return [one for one in ends.split(text) if one.strip()]
+    return [*filter(str.strip, ends.split(text))]
 
 
 # As texts are compared: by words to which signs belong that say something else

@@ -238,6 +238,12 @@ def apart(call: Callable[[], T], characters: int) -> Flow[T]:
     return cast("T", (yield Ask(call, partial(asyncio.to_thread, call))))
 
 
+def each_apart(call: Callable[..., T], characters: int, *several: Iterable[Any]) -> Flow[list[T]]:
+    """What a call returns of each of these, which have so many characters; see `apart`."""
+    call_all: Callable[[], list[T]] = partial(list, map(call, *several))
+    return apart(call_all, characters)
+
+
 def extent(given: object) -> int:
     """How much there is to be read of this, in characters and parts; no further than need be."""
     found, rest = 0, [given]

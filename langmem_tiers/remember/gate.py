@@ -34,7 +34,7 @@ from langmem_tiers.core.memory import (
 )
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
-from langmem_tiers.postgres.flow import Flow, apart
+from langmem_tiers.postgres.flow import Flow, each_apart
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import OUR_OWN, Finding, instructions_in
 from langmem_tiers.remember.new import (
@@ -354,7 +354,7 @@ class Gate:
                 threshold=self.policy.trust.below(one.memory_type or "episodic"),
             )
 
-        return apart(lambda: [*map(screened, memories)], extent_of(memories))
+        return each_apart(screened, extent_of(memories), memories)
 
 
 def keepable(text: str, policy: GatePolicy, detectors: Sequence[Detector]) -> str:

@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import count
 from secrets import randbelow
 from types import MappingProxyType
 from typing import Final, TypeAlias, cast
@@ -22,7 +24,7 @@ from langmem_tiers.core.memory import TIERS, ReviewResult, Source, StoreResult, 
 from langmem_tiers.core.namespaces import Place, decode, elsewhere, encode
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, content_of, lexical_text
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, apart, extent, lasts
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, each_apart, extent, lasts
 from langmem_tiers.remember import new
 from langmem_tiers.remember.echo import RecalledLately, echo_of
 from langmem_tiers.remember.gate import Decision, Gate, Places, Verdict
@@ -163,9 +165,8 @@ class Pipeline:
         bounds, several = self._store.options.bounds, list[NewMemory]()
         for one in memories:
             several.append(self.gate.trusting(new.read_once(one, bounds)))
-        writes = yield from apart(
-            lambda: [self.checked(one, context) for one in several], new.extent_of(several)
-        )
+        check = partial(self.checked, context=context)
+        writes = yield from each_apart(check, new.extent_of(several), several)
         return several, writes
 
     # Screen
@@ -191,9 +192,8 @@ class Pipeline:
             compared += [known.content for known in repeatable]
         long = new.extent_of(memories)
         contents = [one.content for one in memories]
-        echoes = yield from apart(
-            lambda: [*map(echo_of, contents, recalled)], long + extent(compared)
-        )
+        reads = long + extent(compared)
+        echoes = yield from each_apart(echo_of, reads, contents, recalled)
         candidates, named, copied = list[NewMemory](), dict[int, Known](), list[int]()
         for at, (one, echo) in enumerate(zip(memories, echoes, strict=True)):
             unnamed = echo is not None and echo.key is None  # there is nothing to look up
@@ -208,9 +208,8 @@ class Pipeline:
         reviews: Mapping[int, ReviewResult] = {}
         if gate.panel is not None:
             reviews = yield from self._reviews(gate.panel, candidates, long)
-        verdicts = yield from apart(
-            lambda: [gate.of(one, reviews.get(at)) for at, one in enumerate(candidates)], long
-        )
+        given = map(reviews.get, count())
+        verdicts = yield from each_apart(gate.of, long, candidates, given)
         for at, repeated in sources.items():
             verdicts[at] = replace(verdicts[at], sources=repeated)
         return verdicts
@@ -297,7 +296,7 @@ class Pipeline:
         self, panel: Panel, candidates: Sequence[NewMemory], long: int
     ) -> Flow[Mapping[int, ReviewResult]]:
         """What chat models say of those that they are asked about, by place; all at once."""
-        needed = yield from apart(lambda: [*map(self.gate.asks, candidates)], long)
+        needed = yield from each_apart(self.gate.asks, long, candidates)
         asked = [at for at, one in enumerate(needed) if one]
         if not asked:
             return {}
@@ -447,7 +446,7 @@ def result_of(verdict: Verdict, **told: object) -> StoreResult:
     result = StoreResult(
         stored=verdict.stored,
         score=verdict.score,
-        reviewed=verdict.reviewed,
+        reviewed=review.consensus_score is not None,
         reason=verdict.reason,
         quarantined=verdict.decision is Decision.QUARANTINE,
         trust=verdict.trust,

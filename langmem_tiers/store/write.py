@@ -272,10 +272,10 @@ def put_calls(
             words = lexical_text("\n".join(indexed) if one.lexical is None else one.lexical)
             into, user = (tier or one.tier).value, options.user_of(one.place)
             rows.append((one.value, words, one.ttl, into, one.noted, user, *one.told))
-        named = {**keys_of(chunk), **columns(_PUT, rows), **shared}
-        yield Call("put_new" if new else "put", named)
+        keys = keys_of(chunk)
+        yield Call("put_new" if new else "put", {**keys, **columns(_PUT, rows), **shared})
         if not new:
-            yield Call("delete_vectors", keys_of(chunk))
+            yield Call("delete_vectors", keys)
         if embedded:
             yield Call("put_vectors", {**keys_of(embedded), "fields": fields, "embeddings": packed})
 
