@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from benchmarks.data import records
-from langmem_tiers.remind.cue import anchors, features, matches
+from langmem_tiers.remind.triggers import anchors, features, matches
 
 PARTS = (
     "tuned", "held_out", "later", "wide", "wide_held_out", "looser", "newest",

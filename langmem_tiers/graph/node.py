@@ -536,7 +536,9 @@ class Step:
         The error `mended` was tried again: it stays only if it is told again.
         """
         before: Mapping[str, str] = self.read("memory_errors") or {}
-        still = {name: one for name, one in before.items() if known and name != mended}
+        still = {**before} if known else {}
+        if mended is not None:
+            still.pop(mended, None)
         found = {**still, **self.told}
         return {} if found == before else {"memory_errors": found}
 

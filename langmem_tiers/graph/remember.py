@@ -148,7 +148,7 @@ def remember(
     before = [note for one in humans if one != question and (note := note_of(step, one, by))]
     asking = None if question is None else note_of(step, question, by)
     says = yield from _answered(step, by, answer, recalled)
-    corrections = _corrected(asking, revision) if asking else []
+    corrections = _corrected(asking, revision) if asking and revision.corrects else []
     of_answer: dict[str, Any] = {}
     if revision.retracted and not revision.tells_more:
         of_answer["derived_from"] = [one.key for one in revision.retracted]

@@ -25,8 +25,7 @@ from langmem_tiers.core.namespaces import decode, handle_of, scope
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, rows_of
 from langmem_tiers.remind import triggers
-from langmem_tiers.remind.cue import features, judged_cues
-from langmem_tiers.remind.triggers import TRIGGERS, Occasion, Trigger
+from langmem_tiers.remind.triggers import TRIGGERS, Occasion, Trigger, features, judged_cues
 
 
 class Priority(StrEnum):

@@ -17,9 +17,8 @@ from typing import Any, Final, NamedTuple
 from langmem_tiers.core.checks import checked_strings
 from langmem_tiers.core.errors import InvalidInputError, MissingExtraError, short
 from langmem_tiers.core.reading import ends_of, sentences_of
-from langmem_tiers.remind.cue import DENIED
 from langmem_tiers.remind.intentions import Priority
-from langmem_tiers.remind.triggers import At
+from langmem_tiers.remind.triggers import DENIED, At
 
 SESSION_STARTS: Final = "session_starts"
 """The predicate that what names no time waits for: a session that begins."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.cues import PARTS, fires, pairs, unrelated
 from langmem_tiers.core import reading
 from langmem_tiers.core.reading import stem
-from langmem_tiers.remind.cue import anchors, features, matches, read_cue
+from langmem_tiers.remind.triggers import anchors, features, matches, read_cue
 
 CUE = "when Anna mentions the budget"
 lower = st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)
