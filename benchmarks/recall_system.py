@@ -15,6 +15,7 @@ from benchmarks.listening import Overheard
 from benchmarks.recall_data import History, Question
 from langmem_tiers import LocalEmbeddings, MemoryContext, MemoryCoordinator
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.values import small_talk
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.memory.base import words_of
 from langmem_tiers.memory.remembering import new_memories
@@ -29,7 +30,7 @@ from langmem_tiers.recall.matching import (
     likeness,
     read_rows,
 )
-from langmem_tiers.recall.question import TALKS, read_question, small_talk
+from langmem_tiers.recall.question import TALKS, read_question
 from langmem_tiers.recall.question import Question as Reading
 
 Floats = NDArray[np.float64]

@@ -31,10 +31,45 @@ from langmem_tiers.core.errors import (
     TieredMemoryError,
     short,
 )
-from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, utf8_bytes
 
 T = TypeVar("T")
 _TWO: Final = 2
+
+
+MAX_NAMESPACE_BYTES: Final = 400
+MAX_KEY_BYTES: Final = 1024
+
+
+def utf8_bytes(text: str, what: str) -> int:
+    """Length in bytes of text that Postgres can hold: no lone surrogates, no NUL."""
+    if "\0" in text:
+        raise InvalidInputError(f"the {what} holds a NUL character, which Postgres cannot store")
+    if text.isascii():
+        return len(text)
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"the {what} holds a lone surrogate (position {error.start}): it is not valid "
+            "Unicode; decode it properly, or with errors='replace'"
+        ) from error
+
+
+def check_key(key: object) -> str:
+    """Return a key that can be stored.
+
+    Raises:
+        InvalidTypeError: if it is not a string.
+        InvalidInputError: if it is over 1,024 bytes of UTF-8 or not valid Unicode.
+    """
+    if not isinstance(key, str):
+        raise InvalidTypeError(f"a key is a string, not {type(key).__name__}")
+    if (size := utf8_bytes(key, "key")) > MAX_KEY_BYTES:
+        raise InvalidInputError(
+            f"the key has {size} bytes; use a shorter one ({MAX_KEY_BYTES} at most) and keep "
+            "the rest in the value"
+        )
+    return key
 
 
 def is_number(value: object) -> bool:

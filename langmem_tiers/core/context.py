@@ -8,10 +8,17 @@ from functools import wraps
 from typing import Any, Final, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
-from langmem_tiers.core.checks import checked_flag, checked_list, checked_strings, zone_of
+from langmem_tiers.core.checks import (
+    MAX_NAMESPACE_BYTES,
+    checked_flag,
+    checked_list,
+    checked_strings,
+    utf8_bytes,
+    zone_of,
+)
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
-from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, decode, utf8_bytes
+from langmem_tiers.core.namespaces import Place, decode
 
 T = TypeVar("T")
 

@@ -10,10 +10,9 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.checks import MAX_NAMESPACE_BYTES, utf8_bytes
+from langmem_tiers.core.errors import InvalidInputError
 
-MAX_NAMESPACE_BYTES = 400
-MAX_KEY_BYTES = 1024
 _ABOVE_ALL = "\U0010ffff" * (MAX_NAMESPACE_BYTES // 4 + 1)
 """Sorts above every namespace: the last code point, more often than one can hold it."""
 
@@ -77,38 +76,6 @@ def elsewhere(looked_after: Sequence[str]) -> dict[str, str]:
     """The parameters by which a statement knows what is outside of this prefix."""
     bounds = scope(looked_after)
     return {"project_low": bounds.low, "project_high": bounds.high}
-
-
-def check_key(key: object) -> str:
-    """Return a key that can be stored.
-
-    Raises:
-        InvalidTypeError: if it is not a string.
-        InvalidInputError: if it is over 1,024 bytes of UTF-8 or not valid Unicode.
-    """
-    if not isinstance(key, str):
-        raise InvalidTypeError(f"a key is a string, not {type(key).__name__}")
-    if (size := utf8_bytes(key, "key")) > MAX_KEY_BYTES:
-        raise InvalidInputError(
-            f"the key has {size} bytes; use a shorter one ({MAX_KEY_BYTES} at most) and keep "
-            "the rest in the value"
-        )
-    return key
-
-
-def utf8_bytes(text: str, what: str) -> int:
-    """Length in bytes of text that Postgres can hold: no lone surrogates, no NUL."""
-    if "\0" in text:
-        raise InvalidInputError(f"the {what} holds a NUL character, which Postgres cannot store")
-    if text.isascii():
-        return len(text)
-    try:
-        return len(text.encode())
-    except UnicodeEncodeError as error:
-        raise InvalidInputError(
-            f"the {what} holds a lone surrogate (position {error.start}): it is not valid "
-            "Unicode; decode it properly, or with errors='replace'"
-        ) from error
 
 
 LENGTH: Final = 6

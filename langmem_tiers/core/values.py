@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
+from langmem_tiers.core.checks import MAX_NAMESPACE_BYTES, utf8_bytes
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TooLargeError
-from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, utf8_bytes
 
 T = TypeVar("T")
 _STRING_OR_BIG_FLOAT = re.compile(r'"(?:[^"\\]++|\\.)*+"?|-?(?<![\d.])\d++(?:\.\d++)?e\+\d+')
@@ -74,6 +74,18 @@ def trust_of(value: Mapping[str, Any]) -> float:
     found = value.get("trust")
     number = isinstance(found, int | float) and not isinstance(found, bool)
     return float(found) if number and 0 <= found <= 1 else 1.0  # type: ignore[operator, arg-type]
+
+
+SMALL_TALK: Final = "small_talk"
+"""The field of what a user says: the chance, in 0…1, that it tells nothing, such as thanks."""
+
+
+def small_talk(value: Mapping[str, Any]) -> float | None:
+    """The chance that what was said tells nothing; None where nobody judged it."""
+    talk = value.get(SMALL_TALK)
+    if isinstance(talk, bool) or not isinstance(talk, int | float):
+        return None
+    return min(max(float(talk), 0.0), 1.0)
 
 
 def shown_beside(value: Mapping[str, Any], state: str | None) -> str:

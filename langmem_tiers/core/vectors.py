@@ -11,9 +11,8 @@ from functools import cache
 from numbers import Real
 from typing import Final
 
-from langmem_tiers.core.checks import checked_list
+from langmem_tiers.core.checks import MAX_NAMESPACE_BYTES, checked_list
 from langmem_tiers.core.errors import EmbeddingError
-from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 
 MAX_FIELD_BYTES = 128
 _INDEX_TUPLE_BYTES = 2704

@@ -28,6 +28,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, StoreResult
 from langmem_tiers.core.namespaces import bracketed, handle_of
 from langmem_tiers.core.reading import LINE, shortened
+from langmem_tiers.core.values import SMALL_TALK
 from langmem_tiers.graph.messages import last_failure, noted
 from langmem_tiers.graph.node import NodeConfig, Scope, Step, asked, last_question, ways
 from langmem_tiers.graph.remind import reminder_line
@@ -38,7 +39,7 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.remembering import check_room
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import long_day, quoted, recalled_text
-from langmem_tiers.recall.question import SMALL_TALK, TALKS
+from langmem_tiers.recall.question import TALKS
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remind.triggers import At
 

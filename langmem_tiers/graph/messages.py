@@ -22,7 +22,7 @@ from langchain_core.tracers.context import register_configure_hook
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from langmem_tiers.core import errors, memory, namespaces, reading, settings
+from langmem_tiers.core import checks, errors, memory, reading, settings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.node import Latest, is_humans, last_question, since, text_of
 from langmem_tiers.learn.reflexion import FailedAttempt, Tried, cure_of
@@ -298,7 +298,7 @@ def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
 def tool_of(call: ToolCall) -> str | None:
     """The tool of a call; None if no lesson can be of a tool so called: a model calls any name."""
     tool = call["name"]
-    named = tool == storable(tool) and 0 < len(tool.encode()) <= namespaces.MAX_NAMESPACE_BYTES
+    named = tool == storable(tool) and 0 < len(tool.encode()) <= checks.MAX_NAMESPACE_BYTES
     return tool if named else None
 
 

@@ -20,8 +20,8 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.managed.base import ManagedValue
 
+from langmem_tiers.core.checks import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.memory import ROLES, Source
-from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import node
 from langmem_tiers.graph.messages import HELD, TAUGHT, WRITE_TODOS, answered_in

@@ -13,11 +13,10 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
-from langmem_tiers.core.checks import checked_kind
+from langmem_tiers.core.checks import checked_kind, utf8_bytes
 from langmem_tiers.core.config import DEFAULT
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.values import encode_value
 
 _KEYS = UUID("6f0c7a52-3f0e-5b5c-9a55-2f1d1c7f4e10")

@@ -18,9 +18,8 @@ from itertools import chain, dropwhile, groupby
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.core.checks import label
+from langmem_tiers.core.checks import label, utf8_bytes
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.namespaces import utf8_bytes
 
 LONGEST: Final = 400
 """Bytes of a signature as it is stored and looked up."""

@@ -10,10 +10,15 @@ from typing import Any
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.core.checks import checked_function, checked_list, checked_path, checked_whole
+from langmem_tiers.core.checks import (
+    check_key,
+    checked_function,
+    checked_list,
+    checked_path,
+    checked_whole,
+)
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
-from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.core.settings import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.learn.promotion_rules import promotion_policy

@@ -8,11 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from langmem_tiers.core.checks import checked_flag, checked_kind, label
+from langmem_tiers.core.checks import check_key, checked_flag, checked_kind, label
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
-from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.learn.outcome import OutcomeReport, Run, Said, noted, settle
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.recalling import showing

@@ -6,10 +6,9 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-from langmem_tiers.core.checks import checked_flag, checked_strings
+from langmem_tiers.core.checks import checked_flag, checked_strings, utf8_bytes
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.forget import forgetting as flows
 from langmem_tiers.forget.find import Kind, Request, Under
 from langmem_tiers.forget.passages import Subject

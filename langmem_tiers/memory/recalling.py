@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any, Final, Unpack
 from uuid import uuid4
 
-from langmem_tiers.core.checks import checked_list, hint, label, share
+from langmem_tiers.core.checks import checked_list, hint, label, share, utf8_bytes
 from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier
-from langmem_tiers.core.namespaces import encode, utf8_bytes
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
 from langmem_tiers.core.vectors import PackedVector, pack
 from langmem_tiers.learn.outcome import LearningStats, Run, Showing, noted, uplift_of
@@ -26,7 +26,7 @@ from langmem_tiers.recall.ranking import DEFAULT_FLOOR, NO_FLOOR, Floor, Profile
 from langmem_tiers.recall.recall import POOL, RecallQuery, Vectors, find, reach
 from langmem_tiers.recall.replay import Recording, Replay
 from langmem_tiers.recall.replay import replay as replayed
-from langmem_tiers.remember.echo import Recalled, RecalledLately
+from langmem_tiers.remember.echo import Recalled
 from langmem_tiers.remember.review import MODEL, OWN
 from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier
@@ -277,8 +277,7 @@ def looked_up(memory: Memory, asks: Sequence[RecallQuery]) -> Flow[list[Recollec
 
 def note(memory: Memory, found: Iterable[Recalled]) -> None:
     """Keep in mind what is recalled: whoever says it again tells nothing new."""
-    store = memory.tiered_store.flows
-    store.kept.one(RecalledLately).note(memory.caller, found, store.now)
+    memory.pipeline.lately.note(memory.caller, found, memory.tiered_store.flows.now)
 
 
 # What is asked for, checked at the door

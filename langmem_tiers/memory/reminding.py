@@ -19,10 +19,11 @@ from langmem_tiers.core.checks import (
     checked_mapping,
     label,
     parsed_moment,
+    utf8_bytes,
 )
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult, Tier
-from langmem_tiers.core.namespaces import elsewhere, utf8_bytes
+from langmem_tiers.core.namespaces import elsewhere
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE

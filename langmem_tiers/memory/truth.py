@@ -23,10 +23,10 @@ from pydantic import BaseModel, Field
 from langmem_tiers.consolidate import truth
 from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
 from langmem_tiers.core import prompts
-from langmem_tiers.core.checks import checked_flag, label
+from langmem_tiers.core.checks import checked_flag, label, utf8_bytes
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import ASSISTANT_ROLES, TIERS, Recollection, Source
-from langmem_tiers.core.namespaces import encode, utf8_bytes
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.reading import ends_of, spaced
 from langmem_tiers.core.structured import ways_to_ask
 from langmem_tiers.core.types import PROSPECTIVE

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 from langchain_core.embeddings import Embeddings
 
 from langmem_tiers.core import errors
-from langmem_tiers.core.checks import checked_list
-from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.checks import checked_list, utf8_bytes
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.threads import Daemons, Work, adone_by, answer_awaited, done_by
 from langmem_tiers.postgres.driver import AWAITED, Deadline, Side

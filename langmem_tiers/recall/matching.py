@@ -28,10 +28,10 @@ from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Tier
 from langmem_tiers.core.namespaces import Replaced, decode
 from langmem_tiers.core.reading import words_in
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION
-from langmem_tiers.core.values import content_of
+from langmem_tiers.core.values import content_of, small_talk
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres.flow import Row
-from langmem_tiers.recall.question import Question, dated, days_from, name_words, small_talk
+from langmem_tiers.recall.question import Question, dated, days_from, name_words
 
 
 class Candidate(NamedTuple):

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.memory import ROLES
 from langmem_tiers.core.reading import caseless
+from langmem_tiers.core.values import SMALL_TALK
 from langmem_tiers.recall.means import needs
 
 MONTHS: Final = """january february march april may june july august september october november
@@ -240,8 +241,6 @@ MARKS: Final = (
 )
 """What makes no difference between two askings."""
 _QUESTION_MARKS: Final = frozenset("?\uff1f\u061f")
-SMALL_TALK: Final = "small_talk"
-"""The field of what a user says: the chance, in 0…1, that it tells nothing, such as thanks."""
 REMINDER_SET: Final = "reminder_set"
 """The field of what was said in a turn in which a model set a reminder: True."""
 TALKS: Final = 0.5
@@ -254,14 +253,6 @@ FACTS: Final = [
 ]
 """Fields that may stand beside any text: none of them can answer what the text asks."""
 _NO_MARKS: Final = str.maketrans("", "", MARKS)
-
-
-def small_talk(value: Mapping[str, Any]) -> float | None:
-    """The chance that what was said tells nothing; None where nobody judged it."""
-    talk = value.get(SMALL_TALK)
-    if isinstance(talk, bool) or not isinstance(talk, int | float):
-        return None
-    return min(max(float(talk), 0.0), 1.0)
 
 
 def is_question(text: str) -> bool:

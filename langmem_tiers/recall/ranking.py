@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
+from itertools import repeat
 from numbers import Real
 from operator import itemgetter, mul
 from types import MappingProxyType
@@ -23,14 +24,9 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection
 from langmem_tiers.core.reading import LINE
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION, MemoryTypes
+from langmem_tiers.core.values import small_talk
 from langmem_tiers.recall.matching import K1, Candidate, Searched, Weights
-from langmem_tiers.recall.question import (
-    REMINDER_SET,
-    TALKS,
-    Question,
-    name_words,
-    small_talk,
-)
+from langmem_tiers.recall.question import REMINDER_SET, TALKS, Question, name_words
 
 Terms = Mapping[str, float]
 
@@ -283,7 +279,7 @@ def rank(
         ```
     """
     chosen = profile if isinstance(profile, Profile) else profile_of(profile)
-    terms = [chosen.terms(one, asked) for one in recollections]
+    terms = [*map(chosen.terms, recollections, repeat(asked))]
     if chosen.among is None:
         return _ordered(recollections, terms, chosen, limit)
     alone = _ordered(recollections, terms, chosen)

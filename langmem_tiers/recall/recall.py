@@ -17,7 +17,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_tiers.core import checks
-from langmem_tiers.core.checks import by, record
+from langmem_tiers.core.checks import by, check_key, record
 from langmem_tiers.core.config import EF_SEARCH, IndexOptions, StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
@@ -32,7 +32,7 @@ from langmem_tiers.core.memory import (
     Recollections,
     Tier,
 )
-from langmem_tiers.core.namespaces import Scope, as_handle, check_key, scope
+from langmem_tiers.core.namespaces import Scope, as_handle, scope
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, embed_texts

@@ -211,7 +211,12 @@ class RecalledLately:
                 self._characters += len(known.content)
             while own and (len(own) > MOST or now - next(iter(own.values()))[1] > LIFE):
                 self._forget(own, next(iter(own)))
-            self._make_room()
+            while self._kept > MOST_OF_ALL or self._characters > CHARACTERS:
+                longest_ago, theirs = next(iter(self._of.items()))
+                if theirs:
+                    self._forget(theirs, next(iter(theirs)))
+                if not theirs:
+                    del self._of[longest_ago]
 
     def known(self, caller: Caller, now: datetime) -> tuple[Known, ...]:
         """Return what a caller recalled in the last hour, the latest first."""
@@ -219,14 +224,6 @@ class RecalledLately:
             own = self._of.get(caller, _Own())
             kept = [known for known, at in own.values() if now - at <= LIFE]
         return tuple(reversed(kept))
-
-    def _make_room(self) -> None:
-        while self._kept > MOST_OF_ALL or self._characters > CHARACTERS:
-            caller, own = next(iter(self._of.items()))
-            if own:
-                self._forget(own, next(iter(own)))
-            if not own:
-                del self._of[caller]
 
     def _forget(self, own: _Own, place: tuple[tuple[str, ...], str]) -> None:
         known, _ = own.pop(place)

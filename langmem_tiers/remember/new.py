@@ -11,17 +11,23 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.core import checks
-from langmem_tiers.core.checks import label, normalised_tags, parsed_moment, share
+from langmem_tiers.core.checks import (
+    check_key,
+    label,
+    normalised_tags,
+    parsed_moment,
+    share,
+    utf8_bytes,
+)
 from langmem_tiers.core.config import Bounds, IndexOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import ASSISTANT_ROLES, THRESHOLD, USER_ROLES, Source, Tier
-from langmem_tiers.core.namespaces import Place, check_key, encode, utf8_bytes
+from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
+from langmem_tiers.core.values import MAX_TURN, SMALL_TALK, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent
 from langmem_tiers.recall.means import means
-from langmem_tiers.recall.question import SMALL_TALK
 from langmem_tiers.store.write import Write
 
 FIELD = "content"

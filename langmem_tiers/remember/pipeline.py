@@ -84,7 +84,7 @@ class Pipeline:
     ) -> None:
         """Stand on a store's flows; what the caller recalled and stored before is kept there."""
         self._store, self._types, self._caller = store, types, caller
-        self._lately, self._runs = store.kept.one(RecalledLately), store.kept.one(Runs)
+        self.lately, self._runs = store.kept.one(RecalledLately), store.kept.one(Runs)
         self.gate, self._find = gate, find
 
     def admit(
@@ -183,7 +183,7 @@ class Pipeline:
         The keys that are `leaving` get another text, with which they are given, or go.
         """
         gate, policy = self.gate, self.gate.policy
-        lately = self._lately.known(self._caller, self._store.now)
+        lately = self.lately.known(self._caller, self._store.now)
         rewritten = {one.key: one.content for one in memories if one.key} | {**leaving}
         recalled, compared = list[tuple[Known, ...]](), list[str]()
         for one in memories:

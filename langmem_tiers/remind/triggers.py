@@ -18,9 +18,15 @@ from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
 from langmem_tiers.core import prompts
-from langmem_tiers.core.checks import checked_kind, checked_mapping, name, parsed_moment, zone_of
+from langmem_tiers.core.checks import (
+    checked_kind,
+    checked_mapping,
+    name,
+    parsed_moment,
+    utf8_bytes,
+    zone_of,
+)
 from langmem_tiers.core.errors import InvalidInputError, short
-from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.reading import ends_of, sentences_of, stem, words
 from langmem_tiers.core.structured import aask, ask, trimmed
 from langmem_tiers.core.values import encode_value

@@ -11,11 +11,18 @@ from typing import Any, Final
 from langgraph.store import base
 from langgraph.store.base import GetOp, Op, PutOp, SearchItem, SearchOp
 
-from langmem_tiers.core.checks import checked_choice, checked_flag, checked_number, checked_whole
+from langmem_tiers.core.checks import (
+    check_key,
+    checked_choice,
+    checked_flag,
+    checked_number,
+    checked_whole,
+    utf8_bytes,
+)
 from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions, StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
-from langmem_tiers.core.namespaces import Place, check_key, decode, encode, scope, utf8_bytes
+from langmem_tiers.core.namespaces import Place, decode, encode, scope
 from langmem_tiers.core.values import encode_value, told
 from langmem_tiers.core.vectors import MAX_FIELD_BYTES, Distance
 from langmem_tiers.store.filters import compile_filter, text_array

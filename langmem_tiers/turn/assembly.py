@@ -12,9 +12,8 @@ from time import monotonic
 from typing import Any, Final
 
 from langmem_tiers.core import errors
-from langmem_tiers.core.checks import checked_flag
+from langmem_tiers.core.checks import checked_flag, utf8_bytes
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.prompts import RECALLED_HEAD
 from langmem_tiers.core.reading import caseless
 from langmem_tiers.core.values import storable

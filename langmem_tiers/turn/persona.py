@@ -18,9 +18,8 @@ from typing import Annotated, Any, Final
 
 import yaml  # type: ignore[import-untyped]
 
-from langmem_tiers.core.checks import by, checked_strings, record
+from langmem_tiers.core.checks import by, checked_strings, record, utf8_bytes
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.recall.fence import labelled
 from langmem_tiers.turn.layout import Fragment, Section
 

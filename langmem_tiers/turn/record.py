@@ -13,11 +13,10 @@ from uuid import NAMESPACE_OID, uuid5
 
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError
 
-from langmem_tiers.core.checks import checked_mapping, checked_number, share
+from langmem_tiers.core.checks import MAX_NAMESPACE_BYTES, checked_mapping, checked_number, share
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source
-from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.values import storable
 from langmem_tiers.learn.reflexion import (
     FAILED_ATTEMPT,

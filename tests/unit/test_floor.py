@@ -10,7 +10,8 @@ import pytest
 
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.recall.question import REMINDER_SET, SMALL_TALK
+from langmem_tiers.core.values import SMALL_TALK
+from langmem_tiers.recall.question import REMINDER_SET
 from langmem_tiers.recall.ranking import ABOUT, NO_FLOOR, TURN_FLOOR, Floor, shown
 from tests.support.recollections import NOW, recollection
 

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from langmem_tiers.core.checks import check_key
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError
-from langmem_tiers.core.namespaces import check_key, decode, encode, scope
+from langmem_tiers.core.namespaces import decode, encode, scope
 from langmem_tiers.core.values import encode_value
 from langmem_tiers.core.vectors import Distance, VectorOptions, pack, pack_all
 
