@@ -85,7 +85,7 @@ async def test_without_an_answer_or_in_a_call_of_its_tool_all_that_was_shown_is_
         report = await ours.billing("record_outcome", success=True, run_id=run, **said)
         assert (report.credited, report.unused) == (credited, 2 - credited)
     wrong: Any = 7
-    with pytest.raises(InvalidInputError, match="answer is a text"):
+    with pytest.raises(InvalidInputError, match="answer is a str"):
         await ours.billing("record_outcome", success=True, run_id="r4", answer=wrong)
 
 
