@@ -53,7 +53,14 @@ from benchmarks.recall_system import NAMES, Evidence, System, evidence_of
 from langmem_tiers import EmbeddedPostgres, LocalEmbeddings, MemoryContext, MemoryCoordinator
 from langmem_tiers.postgres.embeddings import MiniLMEmbeddings, MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.matching import BY_ITSELF, CHANCE, OF_LESSONS, OTHER, shipped_for
+from langmem_tiers.recall.matching import (
+    BY_ITSELF,
+    CHANCE,
+    OF_LESSONS,
+    OTHER,
+    Candidate,
+    shipped_for,
+)
 from langmem_tiers.recall.recall import POOL
 
 MEETINGS_FILE = Path("../shared/data/qmsum-dev.jsonl")
@@ -348,6 +355,11 @@ def _fit_match(
     }
 
 
+def _stands_alone(candidate: Candidate) -> bool:
+    """Tell what nothing around it counts for, as `judge` does."""
+    return candidate.session is None and candidate.around == candidate.cosine
+
+
 def _chance(
     names: Sequence[str], examples: Sequence[Example], weights: Floats, *, by_words: bool
 ) -> dict[str, float]:
@@ -356,7 +368,7 @@ def _chance(
         scores, measured = _measured(one, weights, by_words=by_words)
         best = np.argsort(-scores, kind="stable")[:_SHOWN]
         if names is BY_ITSELF:
-            best = best[[one.evidence.found[place].alone for place in best]]
+            best = best[[_stands_alone(one.evidence.found[place]) for place in best]]
         if not len(best):
             continue
         rows.append(np.column_stack([measured[name] for name in names[:-1]])[best])

@@ -17,6 +17,7 @@ from langmem_tiers import Bounds, MemoryCoordinator, TieredStore, local_index
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, Recollection, Tier
 from langmem_tiers.recall.ranking import PROFILES
+from langmem_tiers.store import flows
 from tests.support.coordinating import coordinator, keys
 from tests.support.opening import Clock, text_index
 from tests.support.plans import calls_of
@@ -70,6 +71,17 @@ def sees(asking: tuple[Any, ...], owner: tuple[Any, ...], tier: Tier) -> bool:
     query=st.sampled_from(["", "kiwi", "what was it?"]),
 )
 def test_each_asks_its_session_its_project_and_its_tenant_and_no_other(
+    store: TieredStore,
+    stored: list[tuple[tuple[str, str | None, str | None], Tier]],
+    asking: list[tuple[str, str | None, str | None]],
+    query: str,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flows, "FLUSH_SECONDS", math.inf)  # who was read before scores higher
+        _each_asks_its_own(store, stored, asking, query)
+
+
+def _each_asks_its_own(
     store: TieredStore,
     stored: list[tuple[tuple[str, str | None, str | None], Tier]],
     asking: list[tuple[str, str | None, str | None]],

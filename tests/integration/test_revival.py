@@ -92,6 +92,7 @@ def test_all_threads_of_all_stores_on_a_killed_server_go_on(server: EmbeddedPost
 
 OTHER_PROCESS = """
 import sys
+from langmem_tiers import TieredStore
 with TieredStore.embedded(sys.argv[1], index=None) as store:
     for line in sys.stdin:
         item = store.get(("acme", "revival"), line.strip())
