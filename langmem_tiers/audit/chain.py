@@ -14,7 +14,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.memory import decode
 from langmem_tiers.postgres.flow import Flow, Row, apart, rows_of, unhurried
 
 Why: TypeAlias = Literal["altered", "dropped", "wiped", "added", "rewritten"]

@@ -21,8 +21,7 @@ from langmem_tiers.carry.file import as_json, as_read
 from langmem_tiers.core.carried import IDS, KEPT
 from langmem_tiers.core.checks import check_key
 from langmem_tiers.core.errors import InvalidInputError, TieredMemoryError, short
-from langmem_tiers.core.memory import QUARANTINED, STATES
-from langmem_tiers.core.namespaces import decode, encode
+from langmem_tiers.core.memory import QUARANTINED, STATES, decode, encode
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.forget.passages import Passages
 from langmem_tiers.forget.places import Event, MemoryRow, Scrubber, State

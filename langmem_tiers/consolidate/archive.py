@@ -20,8 +20,7 @@ from langmem_tiers.consolidate.steps import Cycle, Proposal, StepCounts, StepDec
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ArchiveError, InvalidInputError, short
-from langmem_tiers.core.memory import STATES
-from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.memory import STATES, Place, decode
 from langmem_tiers.core.values import batches, content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, begun_anew, rows_of
 from langmem_tiers.remember.tombstones import buried

@@ -18,8 +18,7 @@ from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, ri
 from langmem_tiers.consolidate.steps import Cycle, CycleStep, MovingStep, Proposal, StepDecision
 from langmem_tiers.core.context import ABSENT, named_by
 from langmem_tiers.core.errors import InvalidInputError, ModelError
-from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.memory import Place, Tier, decode
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.learn import promote
 from langmem_tiers.learn.general import Generaliser, identifying

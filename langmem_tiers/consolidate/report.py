@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from langmem_tiers.consolidate.cycle import UNREAD, Expire
 from langmem_tiers.consolidate.steps import StepCounts, added
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.namespaces import bracketed, decode, handle_of
+from langmem_tiers.core.memory import bracketed, decode, handle_of
 from langmem_tiers.core.reading import plain
 
 LineVerdict = Literal["done", "left", "kept"]

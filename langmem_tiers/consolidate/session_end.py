@@ -21,8 +21,7 @@ from langmem_tiers.consolidate.models import Summariser, Summary
 from langmem_tiers.consolidate.steps import Cycle, Stored
 from langmem_tiers.core.context import MemoryContext, users_labels
 from langmem_tiers.core.errors import ConflictError
-from langmem_tiers.core.memory import Source, Tier
-from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.memory import Place, Source, Tier
 from langmem_tiers.core.reading import ends_of, normalised, visible
 from langmem_tiers.core.values import batches, provenance_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Rows, apart, begun_anew, rows_of

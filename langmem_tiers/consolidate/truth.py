@@ -11,8 +11,7 @@ from uuid import uuid4
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import ASSISTANT_ROLES, Tier
-from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.memory import ASSISTANT_ROLES, Place, Tier, decode
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.moves import MoveRecord, move_record, said_beside

@@ -26,8 +26,7 @@ from langmem_tiers.core.checks import (
 )
 from langmem_tiers.core.context import check_template, user_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, TooLargeError, short
-from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.memory import Place, Tier
 from langmem_tiers.core.vectors import EF_CONSTRUCTION, HNSW_M, Distance, VectorOptions
 
 T = TypeVar("T")

@@ -17,8 +17,7 @@ from langmem_tiers.core.checks import (
     zone_of,
 )
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, Tier
-from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.memory import TIERS, Place, Tier, decode
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from langmem_tiers.consolidate.archive import ArchivedMemory, ArchiveFile, Files
 from langmem_tiers.consolidate.lease import thread_of
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.memory import Place, decode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.passages import Passages, Subject, first_word, sentences, words_of
 from langmem_tiers.forget.places import PLACES, MemoryRow, Scrubber, each_row

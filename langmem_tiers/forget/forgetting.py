@@ -27,7 +27,7 @@ from langmem_tiers.core.errors import (
     InvalidInputError,
     InvalidTypeError,
 )
-from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.memory import decode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget import parts
 from langmem_tiers.forget.find import EARLIER, Found, Request, find, read_files, threads, traces

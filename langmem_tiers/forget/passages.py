@@ -14,7 +14,7 @@ from typing import Any, Final
 from unicodedata import combining, normalize
 
 from langmem_tiers.core.context import named_by
-from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.memory import decode
 from langmem_tiers.core.reading import sentences_of, spaced
 
 FORGOTTEN_HERE: Final = "(forgotten)"

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from langmem_tiers.core.context import USER, named_by, users_labels
-from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.memory import decode
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.passages import Passages, labels_of, strings_of

@@ -41,8 +41,7 @@ from langmem_tiers.consolidate.steps import (
 from langmem_tiers.core import checks, errors, structured
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import short
-from langmem_tiers.core.memory import Moment, Tier
-from langmem_tiers.core.namespaces import Place, encode
+from langmem_tiers.core.memory import Moment, Place, Tier, encode
 from langmem_tiers.graph.node import NodeConfig, Scope, asked, tiered, ways
 from langmem_tiers.learn.general import generaliser_of
 from langmem_tiers.postgres.flow import Flow, lasting

@@ -22,11 +22,10 @@ from langgraph.runtime import get_runtime
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from langmem_tiers.core import checks, errors, namespaces, prompts, types, values
+from langmem_tiers.core import checks, errors, prompts, types, values
 from langmem_tiers.core import memory as nouns
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Recollection, StoreResult
-from langmem_tiers.core.namespaces import bracketed, handle_of
+from langmem_tiers.core.memory import Recollection, StoreResult, bracketed, handle_of
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.core.values import SMALL_TALK
 from langmem_tiers.graph.messages import last_failure, noted
@@ -414,7 +413,7 @@ def _meant(step: Step, named: str, action: str) -> Flow[Recollection]:
     if found is None:
         absent = prompts.NOT_THERE_YET if this else prompts.NOT_THERE
         raise InvalidInputError(absent.format(id=named, action=action))
-    whose = memory.tiered_store.options.user_of(namespaces.encode(found.namespace))
+    whose = memory.tiered_store.options.user_of(nouns.encode(found.namespace))
     own = memory.context.user_id is None or whose == memory.context.user_id
     if not own and values.source_of(found.value) != nouns.Source.AGENT:
         raise InvalidInputError(prompts.STANDS.format(id=named, action=action))

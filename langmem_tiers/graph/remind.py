@@ -16,7 +16,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable
 
-from langmem_tiers.core import checks, namespaces, prompts
+from langmem_tiers.core import checks, prompts
+from langmem_tiers.core import memory as nouns
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import messages, node, recall, speakers
@@ -236,7 +237,7 @@ def reminder_line(
     told = [*_when(one, zone, now)]
     told += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=one.priority)]
     return prompts.REMINDERS_ONE.format(
-        handle=f"{namespaces.bracketed(namespaces.handle_of(one.namespace, one.key))} ",
+        handle=f"{nouns.bracketed(nouns.handle_of(one.namespace, one.key))} ",
         content=indented(quoted(one.content)),
         why=prompts.REMINDERS_WHY.format(why="; ".join(told)) if told else "",
     )

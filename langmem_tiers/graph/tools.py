@@ -25,7 +25,8 @@ from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
 
-from langmem_tiers.core import checks, namespaces, prompts, values
+from langmem_tiers.core import checks, prompts, values
+from langmem_tiers.core import memory as nouns
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, THRESHOLD, TIERS, Moment, Source, StoreResult, Tier
@@ -362,7 +363,7 @@ def _found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Sear
     """
     flows, tiers = store.flows, (store.name,) if isinstance(store, TierView) else TIERS
     sought = ops.to_search(op, flows.options.bounds)
-    place = namespaces.encode(op.namespace_prefix)
+    place = nouns.encode(op.namespace_prefix)
     user = flows.options.user_of(place) or user_id
     ask = recalls.RecallQuery(
         query=sought.text or "",

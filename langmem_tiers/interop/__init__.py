@@ -19,8 +19,7 @@ from psycopg.rows import tuple_row
 
 from langmem_tiers.core.checks import checked_flag, checked_kind, checked_list, utf8_bytes
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.memory import Tier, encode
 from langmem_tiers.importers.formats import message_facts
 from langmem_tiers.importers.records import check_storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator

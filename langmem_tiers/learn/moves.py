@@ -16,8 +16,7 @@ from uuid import uuid4
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
-from langmem_tiers.core.memory import TIERS, Moment, Tier
-from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.memory import TIERS, Moment, Place, Tier, decode
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import shown_beside
 from langmem_tiers.learn import promotion_rules as rules

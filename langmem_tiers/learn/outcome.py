@@ -18,8 +18,7 @@ from statistics import NormalDist
 from typing import Any, Final, NamedTuple, TypeVar
 
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.memory import MemoryStats, Recollection
-from langmem_tiers.core.namespaces import decode, elsewhere, encode
+from langmem_tiers.core.memory import MemoryStats, Recollection, decode, elsewhere, encode
 from langmem_tiers.core.reading import ends_of, stem, words
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, rows_of

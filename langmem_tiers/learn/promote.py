@@ -18,8 +18,7 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 from langmem_tiers.core.checks import is_number
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, ModelError
-from langmem_tiers.core.memory import Moment, Tier
-from langmem_tiers.core.namespaces import Place, decode, scope
+from langmem_tiers.core.memory import Moment, Place, Tier, decode, scope
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import content_of, provenance_of, trust_of

@@ -30,8 +30,7 @@ from langmem_tiers.core.checks import label, normalised_tags
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import Source, Tier
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.memory import Source, Tier, encode
 from langmem_tiers.core.reading import ends_of, shortened
 from langmem_tiers.core.settings import BOOKKEEPING
 from langmem_tiers.core.structured import trimmed, way_to_ask

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, Moment, Source, Tier
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.memory import TIERS, Moment, Source, Tier, encode
 from langmem_tiers.learn.reflexion import stable_key
 from langmem_tiers.postgres.flow import Call, Flow, Row, rows_of
 from langmem_tiers.remember.gate import checked_trust, derived_trust

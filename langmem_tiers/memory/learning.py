@@ -25,8 +25,7 @@ from langmem_tiers.core.checks import (
 )
 from langmem_tiers.core.context import Caller, MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError, TieredMemoryError
-from langmem_tiers.core.memory import Recollections, StoreResult, Tier
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.memory import Recollections, StoreResult, Tier, encode
 from langmem_tiers.core.types import ATTEMPT, REFLEXION
 from langmem_tiers.learn import skills
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities, names_in

@@ -10,8 +10,7 @@ from typing import NamedTuple, TypeVar
 from langmem_tiers.consolidate.archive import ArchivedAt, archived_as
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import Place, as_handle, decode
+from langmem_tiers.core.memory import Place, Tier, as_handle, decode
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.find import Under

@@ -10,8 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langmem_tiers.consolidate.archive import ArchivedAt, archived_as
 from langmem_tiers.core.checks import checked_list, label
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import TIERS
-from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.memory import TIERS, Place
 from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
 from langmem_tiers.learn import moves

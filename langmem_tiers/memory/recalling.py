@@ -11,8 +11,7 @@ from uuid import uuid4
 from langmem_tiers.core.checks import checked_list, hint, label, share, utf8_bytes
 from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier, encode
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
 from langmem_tiers.core.vectors import PackedVector, pack
 from langmem_tiers.learn.outcome import LearningStats, Run, Showing, noted, uplift_of

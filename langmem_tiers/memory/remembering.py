@@ -7,8 +7,7 @@ from typing import Any, Final, Unpack
 
 from langmem_tiers.core.config import DEFAULT, Bounds
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import Recollection, StoreResult
-from langmem_tiers.core.namespaces import handle_of
+from langmem_tiers.core.memory import Recollection, StoreResult, handle_of
 from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, spelt_out
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.memory import recalling

@@ -22,8 +22,7 @@ from langmem_tiers.core.checks import (
     utf8_bytes,
 )
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import StoreResult, Tier
-from langmem_tiers.core.namespaces import elsewhere
+from langmem_tiers.core.memory import StoreResult, Tier, elsewhere
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE

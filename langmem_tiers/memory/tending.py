@@ -14,8 +14,7 @@ from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, e
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.checks import checked_flag, checked_kind, label, name, parsed_moment
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, NotQuarantinedError
-from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import Place, encode
+from langmem_tiers.core.memory import Place, Tier, encode
 from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import Memory, checked_limit
 from langmem_tiers.postgres.flow import Call, Flow, Query

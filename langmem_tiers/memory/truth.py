@@ -25,8 +25,7 @@ from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Re
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_flag, label, utf8_bytes
 from langmem_tiers.core.errors import InvalidInputError, ModelError
-from langmem_tiers.core.memory import ASSISTANT_ROLES, TIERS, Recollection, Source
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.memory import ASSISTANT_ROLES, TIERS, Recollection, Source, encode
 from langmem_tiers.core.reading import ends_of, spaced
 from langmem_tiers.core.structured import ways_to_ask
 from langmem_tiers.core.types import PROSPECTIVE

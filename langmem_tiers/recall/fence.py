@@ -15,8 +15,14 @@ from langchain_core.messages import SystemMessage
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_kind, checked_list, checked_strings
 from langmem_tiers.core.errors import InvalidInputError, short
-from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection, Source
-from langmem_tiers.core.namespaces import LENGTH, bracketed
+from langmem_tiers.core.memory import (
+    ASSISTANT_ROLES,
+    LENGTH,
+    USER_ROLES,
+    Recollection,
+    Source,
+    bracketed,
+)
 from langmem_tiers.core.reading import exact_words, normalised, sentences_of, unseen
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.recall.question import MONTHS, WEEKDAYS

@@ -24,8 +24,7 @@ from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Tier
-from langmem_tiers.core.namespaces import Replaced, decode
+from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Replaced, Tier, decode
 from langmem_tiers.core.reading import words_in
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION
 from langmem_tiers.core.values import content_of, small_talk

@@ -30,9 +30,11 @@ from langmem_tiers.core.memory import (
     Moment,
     Recollection,
     Recollections,
+    Scope,
     Tier,
+    as_handle,
+    scope,
 )
-from langmem_tiers.core.namespaces import Scope, as_handle, scope
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, embed_texts

@@ -28,11 +28,12 @@ from langmem_tiers.core.memory import (
     THRESHOLD,
     TIERS,
     Destination,
+    Place,
     ReviewResult,
     Source,
     Tier,
+    encode,
 )
-from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
 from langmem_tiers.postgres.flow import Flow, each_apart
 from langmem_tiers.remember.echo import copy_of, echo_of

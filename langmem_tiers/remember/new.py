@@ -22,8 +22,15 @@ from langmem_tiers.core.checks import (
 from langmem_tiers.core.config import Bounds, IndexOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import ASSISTANT_ROLES, THRESHOLD, USER_ROLES, Source, Tier
-from langmem_tiers.core.namespaces import Place, encode
+from langmem_tiers.core.memory import (
+    ASSISTANT_ROLES,
+    THRESHOLD,
+    USER_ROLES,
+    Place,
+    Source,
+    Tier,
+    encode,
+)
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, SMALL_TALK, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent

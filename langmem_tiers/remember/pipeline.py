@@ -20,8 +20,17 @@ from typing import Final, TypeAlias, cast
 
 from langmem_tiers.core.context import Caller, MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import TIERS, ReviewResult, Source, StoreResult, Tier
-from langmem_tiers.core.namespaces import Place, decode, elsewhere, encode
+from langmem_tiers.core.memory import (
+    TIERS,
+    Place,
+    ReviewResult,
+    Source,
+    StoreResult,
+    Tier,
+    decode,
+    elsewhere,
+    encode,
+)
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, content_of, lexical_text
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, each_apart, extent, lasts

@@ -13,8 +13,7 @@ from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.memory import TIERS, Moment, Tier
-from langmem_tiers.core.namespaces import Place, decode, elsewhere, scope
+from langmem_tiers.core.memory import TIERS, Moment, Place, Tier, decode, elsewhere, scope
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 from langmem_tiers.core.checks import is_number
-from langmem_tiers.core.memory import Moment
-from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.memory import Moment, Place
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.store.write import Room, Write
 

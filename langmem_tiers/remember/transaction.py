@@ -20,8 +20,7 @@ from uuid import uuid4
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import user_of
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import QUARANTINED, THRESHOLD, TIERS, Moment, Source, Tier
-from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.memory import QUARANTINED, THRESHOLD, TIERS, Moment, Place, Source, Tier
 from langmem_tiers.core.values import content_of, encode_value
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows

@@ -20,8 +20,7 @@ from langchain_core.language_models import BaseChatModel
 from langmem_tiers.core.checks import checked_mapping, checked_number, name
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, Moment, Tier
-from langmem_tiers.core.namespaces import decode, handle_of, scope
+from langmem_tiers.core.memory import TIERS, Moment, Tier, decode, handle_of, scope
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, rows_of
 from langmem_tiers.remind import triggers

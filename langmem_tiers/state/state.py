@@ -16,8 +16,7 @@ from langmem_tiers.core.checks import by, record
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.memory import Tier, encode
 from langmem_tiers.core.values import encode_value
 from langmem_tiers.postgres.flow import Call, Flow, Row, rows_of
 from langmem_tiers.remember.new import checked_text

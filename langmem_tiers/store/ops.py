@@ -21,8 +21,7 @@ from langmem_tiers.core.checks import (
 )
 from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions, StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, Tier
-from langmem_tiers.core.namespaces import Place, decode, encode, scope
+from langmem_tiers.core.memory import TIERS, Place, Tier, decode, encode, scope
 from langmem_tiers.core.values import encode_value, told
 from langmem_tiers.core.vectors import MAX_FIELD_BYTES, Distance
 from langmem_tiers.store.filters import compile_filter, text_array

@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from langmem_tiers.core.config import EF_SEARCH, StoreOptions
-from langmem_tiers.core.memory import TIERS, Moment, Tier
-from langmem_tiers.core.namespaces import Place, Scope
+from langmem_tiers.core.memory import TIERS, Moment, Place, Scope, Tier
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Lookup, Query, Row
 from langmem_tiers.store.filters import Condition, filter_params

@@ -29,8 +29,7 @@ from langmem_tiers.core.checks import checked_clock, checked_kind, checked_numbe
 from langmem_tiers.core.config import Audit, Bounds, StoreOptions, checked_audit, roles_of
 from langmem_tiers.core.context import user_templates
 from langmem_tiers.core.errors import ConfigurationError, TieredMemoryError, short
-from langmem_tiers.core.memory import RelationSize, Tier, TierStats
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.memory import RelationSize, Tier, TierStats, encode
 from langmem_tiers.postgres import embeddings
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
 from langmem_tiers.postgres.flow import Flow, both, checked_flow, rows_of

@@ -10,8 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import TierConflictError
-from langmem_tiers.core.memory import THRESHOLD, TIERS, Moment, Tier
-from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.memory import THRESHOLD, TIERS, Moment, Place, Tier, decode
 from langmem_tiers.core.values import NOTHING_TOLD, Told, batches, lexical_text
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
 from langmem_tiers.postgres.flow import Call, Flow, Query, embed_texts

@@ -20,8 +20,7 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import Place, encode
+from langmem_tiers.core.memory import Place, Tier, encode
 from langmem_tiers.core.reading import exact_words
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector, pack_all

@@ -18,8 +18,7 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import StoreResult, Tier
-from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.memory import Place, StoreResult, Tier
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Call, Flow, Query

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore, local_index
 from langmem_tiers.cli.app import app
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.memory import encode
 from langmem_tiers.importers import Format
 from langmem_tiers.store.write import lock_call
 from tests.support.servers import blocked, wait_until

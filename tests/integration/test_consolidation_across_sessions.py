@@ -12,7 +12,7 @@ import pytest
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.steps import read
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.memory import encode
 from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.store.write import lock_call
 from tests.support.coordinating import coordinator

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers import GatePolicy, MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.namespaces import as_handle, handle_of
+from langmem_tiers.core.memory import Recollection, as_handle, handle_of
 from langmem_tiers.memory.remembering import PINNED_TOKENS
 from tests.support.opening import Clock
 

@@ -28,7 +28,7 @@ from langmem_tiers import (
     create_recall_node,
     create_search_memory_tool,
 )
-from langmem_tiers.core.namespaces import handle_of
+from langmem_tiers.core.memory import handle_of
 from langmem_tiers.graph.context_tools import create_manage_reminder_tool, memory_tools
 from langmem_tiers.graph.node import NodeConfig
 from langmem_tiers.recall.fence import recalled_text

@@ -26,7 +26,7 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
-from langmem_tiers.core.namespaces import handle_of
+from langmem_tiers.core.memory import handle_of
 from langmem_tiers.core.options import RECALL_OPTIONS, RecallOptions
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.graph.recall import MemoryState, TieredMemoryRetriever, create_recall_node

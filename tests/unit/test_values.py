@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.checks import check_key
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError
-from langmem_tiers.core.namespaces import decode, encode, scope
+from langmem_tiers.core.memory import decode, encode, scope
 from langmem_tiers.core.values import encode_value
 from langmem_tiers.core.vectors import Distance, VectorOptions, pack, pack_all
 
