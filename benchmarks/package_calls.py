@@ -121,7 +121,7 @@ def _turn(listener: _Listener, store: TieredStore) -> Calls:
     model = FakeListChatModel(responses=["On Mondays."])
     agent: Any = create_agent(
         model,
-        middleware=[TieredMemoryMiddleware()],
+        middleware=[TieredMemoryMiddleware(on_error="raise")],  # what fails would run less
         context_schema=MemoryContext,
         store=store,
     )

@@ -509,7 +509,7 @@ def shown(
             kept.append(one)
     if floor.quiet:
         kept = _without_filler(kept)
-    if floor.goes_on:
+    if floor.goes_on and len(kept) < len(memories):
         following = said_next(memories, kept, floor.goes_on)
         kept += [one for one in following if one not in kept]
     return kept

@@ -443,7 +443,7 @@ def _fitted(ranked: Sequence[Recollection], ask: RecallQuery, reader: Reader) ->
     if ask.deduplicate:
         ranked = budget.deduplicate(ranked, ask.similarity_threshold, reader.words)
     kept = list(ranked[: ask.limit])
-    if ask.floor.further[0] and not ask.blank:
+    if ask.floor.further[0] and not ask.blank and len(kept) < len(ranked):
         kept += _beyond(ranked, ask)
     kept = [replace(one, token_count=reader.count_tokens(one.content)) for one in kept]
     room = ask.max_tokens
@@ -474,6 +474,8 @@ def _beyond(ranked: Sequence[Recollection], ask: RecallQuery) -> list[Recollecti
 
 def _among(answers: Sequence[Recollections], kept: Sequence[Recollection]) -> list[Recollections]:
     """The answers without what is not kept of them."""
+    if len(kept) == sum(map(len, answers)):
+        return [*answers]
     places = {one.place for one in kept}
     left = [copy(one) for one in answers]
     for one in left:

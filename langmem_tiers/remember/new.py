@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -364,11 +365,8 @@ def _recalled(one: object) -> Known:
         return one
     if isinstance(one, str):
         return Known(content=one)
-    names = ("content", "key", "namespace")
-    if isinstance(one, Mapping):
-        content, key, labels = (one.get(name) for name in names)
-    else:
-        content, key, labels = (getattr(one, name, None) for name in names)
+    told = one.get if isinstance(one, Mapping) else partial(getattr, one)
+    content, key, labels = told("content", None), told("key", None), told("namespace", None)
     if not isinstance(content, str) or not isinstance(key, str | None):
         raise InvalidTypeError(
             f"what was recalled is a text or a recollection, not {type(one).__name__}: pass what "
