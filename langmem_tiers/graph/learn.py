@@ -333,7 +333,7 @@ def learn_from(
         kept = [one for one in attempts if one.succeeded_with is not None]
         learned: Sequence[StoreResult] = yield from asked(memory.reflect, kept)
     else:
-        earlier = said[: len(said) - len(messages.this_turn(said))]
+        earlier = said[: len(said) - len(node.this_turn(said))]
         answers = (node.text_of(one) for one in reversed(earlier) if isinstance(one, AIMessage))
         question = values.storable(node.text_of(node.last_question(said)))
         told = Experience(

@@ -24,7 +24,7 @@ from langgraph.types import Command
 
 from langmem_tiers.core import checks, errors, memory, reading, settings
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.node import Latest, is_humans, last_question, since, text_of
+from langmem_tiers.graph.node import Latest, last_question, since, text_of, this_turn
 from langmem_tiers.learn.reflexion import FailedAttempt, Tried, cure_of
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Ask, Flow
@@ -321,11 +321,6 @@ def task_of(messages: Sequence[BaseMessage]) -> str:
     return storable(asked[:_TITLE]) or UNNAMED
 
 
-def this_turn(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-    """The messages from the last human one on; all if there is none."""
-    return since(messages, is_humans)
-
-
 def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
     """The tool calls that worked since `write_todos` put a todo in progress."""
     steps: list[str] = []
@@ -350,14 +345,6 @@ def _status(args: Mapping[str, Any], content: str) -> str | None:
 
 _LESSONS: Final = "langmem_tiers_lessons"
 """The key, among an answer's kwargs, of the keys of the lessons that stand before it."""
-
-
-def just_answered(messages: Sequence[BaseMessage]) -> bool:
-    """Tell whether a tool's answer stands behind what the model said last."""
-    for one in reversed(messages):
-        if isinstance(one, ToolMessage | AIMessage):
-            return isinstance(one, ToolMessage)
-    return False
 
 
 def just_failed(messages: Sequence[BaseMessage], ran: Ran) -> list[Called]:

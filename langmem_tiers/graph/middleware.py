@@ -429,7 +429,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     ) -> Flow[dict[str | None, list[Recollection]]]:
         """Find the lessons of the calls that just failed, by the ids of their answers."""
         lessons: dict[str | None, list[Recollection]] = {}
-        if not self._lessons or not said.just_answered(seen):
+        if not self._lessons or not node.just_answered(seen):
             return lessons
         known = said.taught_in(seen)
         shown_to: Any = {"limit": self._lessons, "run_id": run, "holdout": self._holdout}

@@ -14,7 +14,13 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial, wraps
 from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
-from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+    convert_to_messages,
+)
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langchain_core.runnables.config import ensure_config
 from langgraph.errors import GraphBubbleUp
@@ -425,6 +431,19 @@ def since(
         if begins(messages[place]):
             return messages[place:]
     return messages
+
+
+def this_turn(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+    """The messages from the last human one on; all if there is none."""
+    return since(messages, is_humans)
+
+
+def just_answered(messages: Sequence[BaseMessage]) -> bool:
+    """Tell whether a tool's answer stands behind what the model said last."""
+    for one in reversed(messages):
+        if isinstance(one, ToolMessage | AIMessage):
+            return isinstance(one, ToolMessage)
+    return False
 
 
 def text_of(message: BaseMessage | None) -> str:

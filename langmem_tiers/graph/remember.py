@@ -20,7 +20,6 @@ from langmem_tiers.core import errors, prompts, types, values
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.graph import node, speakers
-from langmem_tiers.graph.messages import this_turn
 from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked
 from langmem_tiers.graph.speakers import HEARD, Answer, Speakers
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -364,7 +363,7 @@ def _is_of_turn(left: Left, heard: Heard) -> bool:
 def done_in(messages: Sequence[BaseMessage]) -> dict[str, list[dict[str, Any]]]:
     """Find what a model did by its memory tools in the turn that these messages end with."""
     done: dict[str, list[dict[str, Any]]] = {"revised": [], "reminded": [], "learned": []}
-    for one in this_turn(messages):
+    for one in node.this_turn(messages):
         if isinstance(one, ToolMessage) and speakers.TRUST in one.additional_kwargs:
             told = one.artifact if isinstance(one.artifact, Mapping) else {}
             for kind in done:
