@@ -327,7 +327,7 @@ def _changed(store: OurStore, put: PutOp, action: str, trust: float) -> Flow[Sto
 
 def _standing(one: Write, moment: Moment) -> Call:
     """Asks what stands under its key, and whether a recall shows it."""
-    params = {**keys_of([one]), "alive_at": moment.alive_at, **recalls.visibility(moment.now)}
+    params = {**keys_of([one]), **recalls.visibility(moment)}
     return Call("standing_under_keys", params)
 
 

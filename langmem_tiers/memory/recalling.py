@@ -255,8 +255,7 @@ def standing(
         **context.whose,
         "namespaces": [encode(namespace).namespace for namespace, _ in places],
         "keys": [key for _, key in places],
-        "alive_at": moment.alive_at,
-        **recalls.visibility(moment.now),
+        **recalls.visibility(moment),
     }
     (rows,) = yield Query((Call("read_again", params),), commit=True)
     current = reached(read_columns(rows, store.distance), context)

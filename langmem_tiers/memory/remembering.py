@@ -83,8 +83,7 @@ def pinned(memory: Memory) -> Flow[list[Recollection]]:
     moment = store.moment()
     params = {
         **reach(memory.context),
-        "alive_at": moment.alive_at,
-        **visibility(moment.now),
+        **visibility(moment),
     }
     (rows,) = yield Query((Call("pinned", params),), commit=True)
     return [recollection(one, 0.0, {}) for one in read_columns(rows, store.distance)]

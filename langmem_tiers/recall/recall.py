@@ -81,11 +81,14 @@ def below(
     return bounds
 
 
-def visibility(
-    now: datetime, as_of: datetime | None = None, known_at: datetime | None = None
-) -> dict[str, datetime | None]:
-    """The parameters of `{visible}`: when a memory is to be true, and to be known."""
-    return {"true_at": as_of or now, "as_of": as_of, "known_at": known_at}
+def visibility(moment: Moment) -> dict[str, datetime | None]:
+    """The parameters of `{visible}`: a memory is to be alive and true now, as far as is known."""
+    return {
+        "alive_at": moment.alive_at,
+        "true_at": moment.now,
+        "as_of": None,
+        "known_at": None,
+    }
 
 
 @record
@@ -326,7 +329,9 @@ def statement(name: str, one: Sought, store: StoreFlows, **more: object) -> Call
         "last_days": [datetime.combine(days.last, time.max, UTC) for days in question.days],
         **ask.bounds,
         "alive_at": one.moment.alive_at,
-        **visibility(one.moment.now, ask.as_of, ask.known_at),
+        "true_at": ask.as_of or one.moment.now,
+        "as_of": ask.as_of,
+        "known_at": ask.known_at,
         "memory_types": None if ask.memory_types is None else list(ask.memory_types),
         "tags": json.dumps(list(ask.tags)) if ask.tags else None,
         "agent_id": ask.agent_id,
@@ -495,8 +500,7 @@ def find(
     params = {
         **context.whose,
         "tiers": [tier.value for tier in tiers],
-        "alive_at": moment.alive_at,
-        **visibility(moment.now),
+        **visibility(moment),
     }
     calls = [Call("find", {**params, "key": check_key(key)})]
     if handle := as_handle(key):

@@ -23,7 +23,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import QUARANTINED, THRESHOLD, TIERS, Moment, Place, Source, Tier
 from langmem_tiers.core.values import content_of, encode_value
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
+from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, Together
 from langmem_tiers.remember import room
 from langmem_tiers.remember.gate import SPOKEN_FOR, derived_trust
 from langmem_tiers.store import write as stored
@@ -104,7 +104,7 @@ def write(
     yield from store.refresh_state()
     writing = Writing(last, (yield from stored.embed(last, store.options)), store.moment())
     if check is None and not needs_admission(last):
-        yield store.together(writing)
+        yield Together(writing, store.carry_out)
         return Applied(last)
     looks = () if check is None else (check.looks(writing.moment),)
 

@@ -254,7 +254,7 @@ class StoreFlows:
         reads = {i: self._asked(op) for i, op in enumerate(todo) if i not in puts}
         writing = (yield from self._writing(puts.values())) if puts else None
         if writing is not None and not reads and tier is None:
-            yield self.together(writing)
+            yield Together(writing, self.carry_out)
             return [None] * len(todo)
         asked = list(reads.values())
         lock = None if writing is None else write.lock_writes(writing.writes, self.options)
@@ -290,11 +290,8 @@ class StoreFlows:
         if self.acting == "application":
             raise TenantRequiredError(what)
 
-    def together(self, writing: Writing) -> Together:
-        """Carry this out together with what others write meanwhile."""
-        return Together(writing, self._carry_out_together)
-
-    def _carry_out_together(self, several: Sequence[Writing]) -> Flow[None]:
+    def carry_out(self, several: Sequence[Writing]) -> Flow[None]:
+        """Write for several calls, which waited for it together, in one transaction."""
         merged = write.merged(several)
         lock = write.lock_writes(merged.writes, self.options)
         yield from write.carry_out(merged, options=self.options, lock=(lock,))
