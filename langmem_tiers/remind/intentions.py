@@ -321,10 +321,33 @@ def _intended(
 
 
 def _page(occasion: Occasion, here: Here, limit: int, place: tuple[int, datetime, int]) -> Call:
-    """The call that reads what may be due, a page from a place on."""
-    after = dict(zip(("after_priority", "after_due", "after_id"), place, strict=True))
-    size = {"limit": max(_PAGE, limit)}
-    return Call("due_intentions", {**here, **_found_by(occasion), **size, **after})
+    """The call that reads what may be due, a page from a place on.
+
+    It finds each intention by the name that a trigger is found by, of what is at hand.
+    """
+    kinds, words = occasion.kinds, sorted(features(occasion.query or ""))
+    names = {
+        triggers.When.kind: words,
+        triggers.BeforeTool.kind: [call.name for call in occasion.calls],
+        triggers.If.kind: [*occasion.true],
+        triggers.Topic.kind: [triggers.Topic(one).found_by for one in occasion.topics],
+    }
+    asked = [*names] if kinds is None else [*kinds, triggers.Topic.kind]
+    pairs = [(kind, one) for kind in names if kind in asked for one in sorted(set(names[kind]))]
+    after_priority, after_due, after_id = place
+    params = {
+        **here,
+        "timed": kinds is None or triggers.At.kind in kinds,
+        "narrowed": kinds is not None,
+        "kinds": [kind for kind, _ in pairs],
+        "names": [one for _, one in pairs],
+        "words": words,
+        "limit": max(_PAGE, limit),
+        "after_priority": after_priority,
+        "after_due": after_due,
+        "after_id": after_id,
+    }
+    return Call("due_intentions", params)
 
 
 def _due(
@@ -366,26 +389,6 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None
     shown = yield from judged_cues(judge, query, sorted(cues))
     topics = frozenset(one.about for one in near if one.about in shown)
     return occasion._replace(shown=shown, topics=topics)
-
-
-def _found_by(occasion: Occasion) -> dict[str, Any]:
-    """What may meet a trigger, by the names that intentions are found by."""
-    kinds, words = occasion.kinds, sorted(features(occasion.query or ""))
-    names = {
-        triggers.When.kind: words,
-        triggers.BeforeTool.kind: [call.name for call in occasion.calls],
-        triggers.If.kind: [*occasion.true],
-        triggers.Topic.kind: [triggers.Topic(one).found_by for one in occasion.topics],
-    }
-    asked = [*names] if kinds is None else [*kinds, triggers.Topic.kind]
-    pairs = [(kind, one) for kind in names if kind in asked for one in sorted(set(names[kind]))]
-    return {
-        "timed": kinds is None or triggers.At.kind in kinds,
-        "narrowed": kinds is not None,
-        "kinds": [kind for kind, _ in pairs],
-        "names": [one for _, one in pairs],
-        "words": words,
-    }
 
 
 def read_intention(row: Row, tenant: str) -> Intention:
