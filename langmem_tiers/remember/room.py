@@ -105,9 +105,7 @@ def evictions(
 
 def _rooms(one: Write) -> list[tuple[Place, Room]]:
     """Return where a write needs room: what is held is not recalled, and needs none."""
-    if not one.rooms or one.held or one.value is None:
-        return []
-    return [(one.place, room) for room in one.rooms]
+    return [] if one.held or one.value is None else [(one.place, room) for room in one.rooms]
 
 
 _Name = tuple[str, bool]

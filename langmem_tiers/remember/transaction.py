@@ -226,7 +226,8 @@ def _admitted(
                 refused[one.name] = why_not
                 continue
         kept.append(settled)
-    evicted, full = yield from room.make_room(kept, there, moment)
+    crowding = [one for one in kept if one.rooms]
+    evicted, full = (yield from room.make_room(crowding, there, moment)) if crowding else ((), {})
     written = [one for one in kept if one.name not in full]
     return Applied(written, {**refused, **full}, evicted, new=new)
 
