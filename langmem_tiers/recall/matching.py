@@ -432,12 +432,14 @@ def features(
     best = max(searched.best_cosine, _LEAST_COSINE)
     reach = max(searched.sought * (K1 + 1), 1e-9)
     near: list[float] = []
-    sessions: dict[str | int, list[float]] = defaultdict(list)
+    sessions: list[str | int] = []
+    in_session: dict[str | int, list[float]] = defaultdict(list)
     for n, one in enumerate(candidates):
         near.append((one.cosine or 0.0) / best)
-        sessions[one.session or n].append(near[n])  # without one each is by itself
+        sessions.append(one.session or n)  # without one each is by itself
+        in_session[sessions[n]].append(near[n])
     # How near its session is as a whole.
-    together = {session: fmean(nlargest(_NEAREST, some)) for session, some in sessions.items()}
+    together = {session: fmean(nlargest(_NEAREST, some)) for session, some in in_session.items()}
     found: list[tuple[float, ...]] = []
     for n, one in enumerate(candidates):
         content, speaker = content_of(one.value), one.speaker
@@ -459,7 +461,7 @@ def features(
             _closeness(one, question) if question.times else 0.0,
             -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
             _tells(one, speaker),
-            together[one.session or n],
+            together[sessions[n]],
             float(one.speaker is None),
             alike[n] if alike else 0.0,
         )
