@@ -296,7 +296,8 @@ class Gate:
         copied = copy_of(one.content, one.stored) if one.stored else None
         if (why := _says_nothing(one, policy)) is not None:
             return refuse(reason=why)
-        if (known := _known(one, copied, policy)) is not None:
+        known = _known(one, copied, policy) if one.recalled or copied else None
+        if known is not None:
             return known
         private, kept, why_private = _private(one.content, policy, self.detectors)
         if kept is Decision.REJECT:
