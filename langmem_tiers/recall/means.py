@@ -51,7 +51,8 @@ class Means(NamedTuple):
 def means(text: str) -> Means:
     """What a message does, by its sentences; one without a word tells nothing."""
     likely, _ = _scores(ends_of(text))
-    return Means(*(1 / (1 + math.exp(-bounded(one))) for one in likely))
+    talk, need = map(bounded, likely)
+    return Means(1 / (1 + math.exp(-talk)), 1 / (1 + math.exp(-need)))
 
 
 def needs(text: str) -> float:

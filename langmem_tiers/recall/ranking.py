@@ -15,7 +15,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from itertools import repeat
 from numbers import Real
-from operator import itemgetter, mul
+from operator import attrgetter, itemgetter, mul
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -523,7 +523,7 @@ def said_next(
     It often goes on with the thought, and matches by chance. The second is to match half as well as
     the best. What is longer than `most` characters stays out, and what a reminder was set by.
     """
-    best = sorted(shown, key=lambda one: one.match, reverse=True)[:2]
+    best = sorted(shown, key=attrgetter("match"), reverse=True)[:2]
     leads = [one for one in best if one.match >= best[0].match / 2]
     said = [
         one
@@ -532,8 +532,8 @@ def said_next(
     ]
     found = []
     for lead in leads:
-        since = (one for one in said if one is not lead and _follows(one, lead))
-        following = min(since, key=lambda one: (one.when, one.key), default=None)
+        since = [one for one in said if one is not lead and _follows(one, lead)]
+        following = min(since, key=attrgetter("when", "key"), default=None)
         if following and len(following.content) <= most and not _reminds(following):
             found.append(following)
     return found
