@@ -79,7 +79,7 @@ class Runs:
         return turn
 
 
-Find: TypeAlias = Callable[
+PlacesOf: TypeAlias = Callable[
     [Sequence[str], MemoryContext, datetime], Flow[Mapping[str, tuple[Place, str]]]
 ]
 """Finds where the memories of these keys are, as of a moment."""
@@ -89,12 +89,12 @@ class Pipeline:
     """Writes the memories of one coordinator."""
 
     def __init__(
-        self, store: StoreFlows, gate: Gate, types: MemoryTypes, caller: Caller, find: Find
+        self, store: StoreFlows, gate: Gate, types: MemoryTypes, caller: Caller, places_of: PlacesOf
     ) -> None:
         """Stand on a store's flows; what the caller recalled and stored before is kept there."""
         self._store, self._types, self._caller = store, types, caller
         self.lately, self._runs = store.kept.one(RecalledLately), store.kept.one(Runs)
-        self.gate, self._find = gate, find
+        self.gate, self._places_of = gate, places_of
 
     def admit(
         self, memories: Sequence[NewMemory], context: MemoryContext
@@ -193,10 +193,10 @@ class Pipeline:
         """
         gate, policy = self.gate, self.gate.policy
         lately = self.lately.known(self._caller, self._store.now)
-        rewritten = {one.key: one.content for one in memories if one.key} | {**leaving}
+        new_texts = {one.key: one.content for one in memories if one.key} | {**leaving}
         recalled, compared = list[tuple[Known, ...]](), list[str]()
         for one in memories:
-            repeatable = _may_repeat(one, lately, rewritten) if policy.refuse_echoes else ()
+            repeatable = _may_repeat(one, lately, new_texts) if policy.refuse_echoes else ()
             recalled.append(repeatable)
             compared += [known.content for known in repeatable]
         long = new.extent_of(memories)
@@ -333,7 +333,7 @@ class Pipeline:
         origins = sorted({key for one in memories for key in one.derived_from})
         places: Mapping[str, tuple[Place, str]] = {}
         if origins:
-            places = yield from self._find(origins, context, self._store.moment().alive_at)
+            places = yield from self._places_of(origins, context, self._store.moment().alive_at)
         placed = []
         for one, put in zip(memories, writes, strict=True):
             memory_type, told = one.memory_type or "episodic", put.told
@@ -365,7 +365,7 @@ class Pipeline:
         origins = sorted({key for one in memories for key in one.derived_from})
         try:
             if origins:
-                yield from self._find(origins, context, self._store.moment().alive_at)
+                yield from self._places_of(origins, context, self._store.moment().alive_at)
         except InvalidInputError as refused:
             if len(memories) == 1:
                 return [str(refused)]
@@ -378,7 +378,7 @@ class Pipeline:
 
 
 def _may_repeat(
-    one: NewMemory, lately: tuple[Known, ...], leaving: Mapping[str, str | None]
+    one: NewMemory, lately: tuple[Known, ...], new_texts: Mapping[str, str | None]
 ) -> tuple[Known, ...]:
     """What a memory may repeat: what was recalled, but for what is replaced or goes.
 
@@ -389,13 +389,13 @@ def _may_repeat(
     given = cast("tuple[Known, ...]", one.recalled)  # as it was read once
     if (one.source == Source.USER and one.speaker) or (one.key is not None and not given):
         return ()
-    if not given and not leaving:
+    if not given and not new_texts:
         return lately
     return tuple(
         known
         for known in (*given, *lately)
         if known.key is None
-        or (known.key != one.key and leaving.get(known.key, known.content) == known.content)
+        or (known.key != one.key and new_texts.get(known.key, known.content) == known.content)
     )
 
 
