@@ -15,7 +15,7 @@ from langmem_tiers.core import prompts
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.structured import ways_to_ask
 from langmem_tiers.core.values import batches
-from langmem_tiers.postgres.flow import Ask, Flow
+from langmem_tiers.postgres.flow import Flow, ask_model
 from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.new import checked_text
 
@@ -49,9 +49,7 @@ def judged(judge: Judge | None, question: PairQuestion, pairs: Sequence[Pair]) -
     """The pairs of which the answer is yes; none without a judge."""
     if judge is None or not pairs:
         return []
-    answers: Sequence[bool] = yield Ask(
-        lambda: judge.call(question, pairs), lambda: judge.acall(question, pairs)
-    )
+    answers = yield from ask_model(judge, question, pairs)
     return [pair for pair, yes in zip(pairs, answers, strict=True) if yes]
 
 

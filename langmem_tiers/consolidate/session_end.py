@@ -24,7 +24,7 @@ from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.core.memory import Place, Source, Tier
 from langmem_tiers.core.reading import ends_of, normalised, visible
 from langmem_tiers.core.values import batches, provenance_of, source_of, trust_of
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Rows, apart, begun_anew, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Rows, apart, ask_model, begun_anew, rows_of
 from langmem_tiers.remember.new import write_of
 from langmem_tiers.remember.transaction import write_if
 from langmem_tiers.store.write import LOCK, Write
@@ -217,7 +217,7 @@ def left_of(ended: EndedSession) -> Flow[Left]:
         summary: Summary | None = None
         if summariser is not None:
             given = project.told
-            summary = yield Ask(partial(summariser.call, given), partial(summariser.acall, given))
+            summary = yield from ask_model(summariser, given)
         lifted, others = yield from apart(
             partial(kept_of, project, summary, stated=ended.stated),
             sum(len(one.content) for one in project.notes),

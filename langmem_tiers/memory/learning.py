@@ -49,7 +49,7 @@ from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import Memory, checked_limit
 from langmem_tiers.memory.feedback import listed
 from langmem_tiers.memory.recalling import recall_query, showing
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, apart, extent, unhurried
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart, ask_model, extent, unhurried
 from langmem_tiers.remember.new import NewMemory, checked_text, drawn_from
 
 _log = logging.getLogger(__name__)
@@ -383,7 +383,7 @@ def _learned(memory: Memory, told: Experience, reflector: Reflector) -> Flow[lis
     if not left.teaches:
         return learned
     said = yield from _known(memory, left)
-    drawn = yield Ask(partial(reflector.call, left, said), partial(reflector.acall, left, said))
+    drawn = yield from ask_model(reflector, left, said)
     return [*learned, *(yield from _stored(memory, left, drawn))]
 
 

@@ -221,6 +221,11 @@ def only(flow: Flow[list[T]]) -> Flow[T]:
     return answer
 
 
+def ask_model(model: Any, *given: Any) -> Flow[Any]:
+    """Ask a model by its `call` or its `acall`, as the caller blocks or awaits."""
+    return (yield Ask(partial(model.call, *given), partial(model.acall, *given)))
+
+
 def rows_of(statement: str, **params: Any) -> Flow[Rows]:
     """What one statement answers, in a transaction of its own."""
     (rows,) = yield Query((Call(statement, params),), commit=True)

@@ -26,7 +26,7 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Source
 from langmem_tiers.core.reading import caseless, exact_words, shortened
 from langmem_tiers.core.values import source_of
-from langmem_tiers.postgres.flow import Ask, Flow
+from langmem_tiers.postgres.flow import Flow, ask_model
 from langmem_tiers.recall.matching import Words
 
 TokenCounter = Callable[[str], int]
@@ -439,7 +439,7 @@ class Reranker(NamedTuple):
         ordered = [list(one.best) for one in shortlists]
         if asked:
             best = list(asked.values())
-            chosen = yield Ask(lambda: self.call(best), lambda: self.acall(best))
+            chosen = yield from ask_model(self, best)
             for place, memories in zip(asked, chosen, strict=True):
                 ordered[place] = list(memories)
         return ordered

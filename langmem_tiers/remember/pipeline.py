@@ -33,7 +33,7 @@ from langmem_tiers.core.memory import (
 )
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, content_of, lexical_text
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, each_apart, extent, lasts
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, ask_model, each_apart, extent, lasts
 from langmem_tiers.remember import new
 from langmem_tiers.remember.echo import RecalledLately, echo_of
 from langmem_tiers.remember.gate import Decision, Gate, Places, Verdict
@@ -310,7 +310,7 @@ class Pipeline:
         if not asked:
             return {}
         several = [candidates[at] for at in asked]
-        said = yield Ask(lambda: panel.call(several), lambda: panel.acall(several))
+        said = yield from ask_model(panel, several)
         return dict(zip(asked, said, strict=True))
 
     # Place
