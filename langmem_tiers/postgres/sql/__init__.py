@@ -345,4 +345,7 @@ def _schemas(options: StoreOptions) -> dict[str, str]:
 
 
 def _fill(text: str, values: Mapping[str, str]) -> str:
+    for word in re.findall(r"\{(\w+)\}", text):
+        if word not in values:
+            raise KeyError(f"{{{word}}} stands for nothing; for an array write ARRAY[…]: {text}")
     return re.sub(r"\{(\w+)\}", lambda match: values[match[1]], text)

@@ -326,7 +326,7 @@ CASE WHEN m.user_id IS NULL THEN m.namespace
 CASE o.home WHEN '' THEN repeat(chr(1114111), 101) ELSE left(o.home, -1) || '/' END
 
 -- name: stored_memories
--- What a step decides by. The columns are those of consolidate.stored.Stored.
+-- What a step decides by. The columns are those of consolidate.steps.Stored.
 SELECT m.id, m.namespace, m.key, m.tier::text, m.state, m.value, m.created_at, m.updated_at,
        m.session, m.occurred_at, m.valid_from, m.valid_to,
        coalesce(u.access_count, 0), {part home}, m.user_id, m.turn
