@@ -8,9 +8,9 @@ ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS_VENV := .venv-peers
-# A file's tests stay together, on one of the two workers and its server; files come in the order
+# A file's tests stay together, on one of three workers and its server; files come in the order
 # of tests/conftest.py: a quick one, then the long ones.
-PYTEST_OPTIONS := -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST_OPTIONS := -n 3 --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 PEERS_PYTEST := $(PEERS_VENV)/bin/python -m pytest $(PYTEST_OPTIONS)
 # Other files are not even looked at, as they may need what the peers hold back.

@@ -370,6 +370,7 @@ def kill_amid(url: str, path: Path, delay: float) -> None:
     wait_until(lambda: sessions(url) == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [1, pytest.param(30, marks=pytest.mark.proof)])
 def test_killed_amid_it_a_process_goes_on_where_the_last_one_came_to(
     url: str, tmp_path: Path, kills: int

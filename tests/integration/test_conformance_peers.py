@@ -143,6 +143,7 @@ def verdicts(server_url: str) -> Iterator[Verdicts]:
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", PEERS)
 def test_the_kit_finds_exactly_the_known_defects(name: str, mode: Mode, verdicts: Verdicts) -> None:

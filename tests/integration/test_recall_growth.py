@@ -16,6 +16,8 @@ from tests.support import plans
 from tests.support.coordinating import coordinator, recall_call
 from tests.support.plans import MODES, Mode, indexes, plan, rows_read, sequential
 
+pytestmark = pytest.mark.slow
+
 SIZES = (1_000, 5_000, 20_000)
 BOUND = 6_000
 """Rows that any recall may read: fewer than the largest tenant has of a frequent word."""
@@ -66,7 +68,6 @@ def counted(store: TieredStore) -> dict[str, tuple[float, int, int]]:
     return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("asked", QUESTIONS)
 def test_what_is_read_is_bounded_whatever_the_size_and_the_question(

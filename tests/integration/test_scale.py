@@ -13,6 +13,8 @@ from langmem_tiers import TieredStore
 from tests.support.corpus import Corpus
 from tests.support.servers import fresh_database
 
+pytestmark = pytest.mark.slow
+
 SCOPES = [
     (),
     ("large",),
@@ -76,13 +78,11 @@ def indexed(exact: Loaded) -> Loaded:
     return exact
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("prefix", SCOPES[::2], ids="/".join)
 def test_before_any_index_is_built_search_is_exact(exact: Loaded, prefix: tuple[str, ...]) -> None:
     assert exact.recall(prefix) >= 0.995
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("prefix", SCOPES, ids="/".join)
 def test_with_hnsw_recall_at_10_is_99_percent_in_every_scope(
     indexed: Loaded, prefix: tuple[str, ...]
@@ -90,7 +90,6 @@ def test_with_hnsw_recall_at_10_is_99_percent_in_every_scope(
     assert indexed.recall(prefix) >= 0.99
 
 
-@pytest.mark.slow
 def test_with_hnsw_a_large_page_is_full_and_near(indexed: Loaded) -> None:
     assert indexed.recall(("large",), 50) >= 0.99
     assert indexed.recall((), 50) >= 0.99
@@ -118,7 +117,6 @@ def test_with_hnsw_pages_lose_and_repeat_nothing(indexed: Loaded) -> None:
         assert len(set(keys) & set(nearest)) >= 198
 
 
-@pytest.mark.slow
 def test_items_of_many_vectors_do_not_crowd_out_others(server_url: str) -> None:
     corpus = Corpus(2_500, queries=5)
     index: dict[str, Any] = {**corpus.index, "fields": ["text", "parts[*]"]}
