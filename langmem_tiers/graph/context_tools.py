@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_core.tools.base import ArgsSchema
@@ -29,7 +29,15 @@ from langmem_tiers.core.memory import Recollection, StoreResult, bracketed, hand
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.core.values import SMALL_TALK
 from langmem_tiers.graph.messages import last_failure, noted
-from langmem_tiers.graph.node import NodeConfig, Scope, Step, asked, last_question, ways
+from langmem_tiers.graph.node import (
+    NodeConfig,
+    Scope,
+    Step,
+    asked,
+    last_question,
+    thread_of,
+    ways,
+)
 from langmem_tiers.graph.remind import reminder_line
 from langmem_tiers.graph.speakers import TRUST, key_of, messages_so_far, speakers_in, trust_of
 from langmem_tiers.learn.reflexion import failure_fields
@@ -205,10 +213,18 @@ def told_to_model() -> Iterator[None]:
         raise ToolException(prompts.MEMORY_IN_DOUBT if unknown else prompts.MEMORY_AWAY) from error
 
 
-def _key() -> str:
-    """Return a key for what a call of a tool stores, which a repeated call has too."""
+def _key(step: Step) -> str:
+    """Return a key for what a call of a tool stores; a call that is carried out again has it too.
+
+    The id of the call is not enough: some servers count calls anew in each answer.
+    """
     call = _CALL.get()
-    return str(uuid5(NAMESPACE_OID, call) if call else uuid4())
+    if call is None:
+        return str(uuid4())
+    for message in reversed(step.messages):
+        if isinstance(message, AIMessage) and call in [one["id"] for one in message.tool_calls]:
+            return str(uuid5(NAMESPACE_OID, f"{thread_of(step.config)}\0{message.id}\0{call}"))
+    return str(uuid5(NAMESPACE_OID, f"{step.run.id}\0{call}"))
 
 
 def of_context(
@@ -353,7 +369,7 @@ def _created(step: Step, content: str, memory_type: str, *, pin: bool) -> Flow[T
     """Store what a model notes: as its own word, trusted no further than what it has heard."""
     memory = step.memory
     trust = yield from trust_of(step)
-    options: Any = {"memory_type": memory_type, "trust": trust, "key": _key(), "pinned": pin}
+    options: Any = {"memory_type": memory_type, "trust": trust, "key": _key(step), "pinned": pin}
     if memory_type == types.REFLEXION:
         options["personal"] = None if memory.context.user_id is None else True
         failed = last_failure(step.messages)
@@ -379,7 +395,7 @@ def _updated(
     current = recalling.standing(memory, [old.place])
     handle = handle_of(old.namespace, old.key)
     if not (yield from asked(store.run, current)):
-        done = yield from asked(memory.get, _key())
+        done = yield from asked(memory.get, _key(step))
         if done is not None and done.replaces is not None and done.replaces.handle == handle:
             text = prompts.MEMORY_UPDATED  # this call did it before, and is carried out again
             return text.format(new=bracketed(done.handle), old=bracketed(handle)), {}
@@ -499,7 +515,7 @@ def _set(step: Step, content: str, moment: datetime | None, wanted: ManageRemind
         moment = moment or memory.now
         waits = {"at": At(moment, every=wanted.every, timezone=zone)}
     noted_as = {name: one for name, one in waits.items() if one is not None}
-    noted_as |= {"trust": (yield from trust_of(step)), "key": _key()}
+    noted_as |= {"trust": (yield from trust_of(step)), "key": _key(step)}
     result = yield from asked(memory.intend, content, source=nouns.Source.AGENT.value, **noted_as)
     handle, refusal = yield from _stands(memory, result)
     if refusal:

@@ -412,6 +412,34 @@ def test_an_update_that_is_carried_out_again_is_told_as_it_was(ready: TieredStor
     assert found.count("Likes blues") == 1
 
 
+def counted(name: str, **args: Any) -> AIMessage:
+    """A call by a server that counts calls anew in each answer."""
+    return AIMessage("", tool_calls=[{"name": name, "args": args, "id": "call_0"}])
+
+
+@pytest.mark.parametrize("threads", [("monday", "monday", "monday"), ("monday", "friday", "may")])
+def test_calls_whose_server_counts_them_anew_in_each_answer_lose_nothing(
+    ready: TieredStore, threads: tuple[str, str, str]
+) -> None:
+    memory, model = MemoryCoordinator(ready, context=ANN), scripted("Hello.")
+    made = agent(ready, model)
+    for name, call in zip(
+        threads,
+        (
+            counted("manage_memory", action="create", content="No peanuts", pin=True),
+            counted("manage_memory", action="create", content="The vet is called Kim"),
+            counted("manage_reminder", action="set", content="Pay rent", at="2030-03-01T09:00"),
+        ),
+        strict=True,
+    ):
+        then(model, call, "Noted.")
+        made.invoke(said("Note that"), thread(name), context=ANN)
+    assert [one.content for one in memory.pinned()] == ["No peanuts"]
+    assert [one.content for one in memory.intentions()] == ["Pay rent"]
+    found = [one.content for one in memory.get_context("", limit=20, min_match=0)]
+    assert {"No peanuts", "The vet is called Kim"} <= set(found)
+
+
 def test_what_is_pinned_twice_is_shown_once(ready: TieredStore) -> None:
     memory = MemoryCoordinator(ready, context=ANN)
     for key, content in (("1", "Allergic to peanuts"), ("2", "allergic to  peanuts.")):
