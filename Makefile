@@ -56,7 +56,7 @@ test-slow: $(VENV)/.dev-stamp ## Run the tests that take more than a few seconds
 	@LANGMEM_TIERS_TEST_PG=18 $(PYTEST) -m "slow and not proof and not peers" $(ARGS)
 
 .PHONY: test-ways
-test-ways: $(VENV)/.dev-stamp ## Run each test in every way: blocking, awaited and streamed
+test-ways: $(VENV)/.dev-stamp ## Run all these and the slow ones, each in every way: blocking, awaited and streamed
 	@LANGMEM_TIERS_TEST_WAYS=all LANGMEM_TIERS_TEST_PG=18 $(PYTEST) $(ARGS)
 
 .PHONY: test-16
@@ -100,7 +100,7 @@ format: $(VENV)/.dev-stamp ## Rewrite the code in the house style
 # ---- before handing in ----------------------------------------------------------------------
 
 .PHONY: check
-check: lint types contracts test-16 test-peers test ## Do before handing in; CI runs test-slow as well
+check: lint types contracts test-16 test-peers test ## Do before handing in; CI runs test-ways as well
 
 .PHONY: proof
 proof: $(VENV)/.dev-stamp ## Run every proof at full size (takes long)
