@@ -162,7 +162,7 @@ class Archive(steps.CycleStep):
     """
 
     policy: ArchivalPolicy
-    """What is meant."""
+    """Says which memories are meant."""
     files: Files
     name = "archive"
 

@@ -1,4 +1,4 @@
-"""What a cycle is made of, in order; rising, expiry, promotion and demotion, and decay."""
+"""The steps of a cycle, in order; rise, expiry, promotion, demotion and decay themselves."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class SessionEnd(CycleStep):
     """
 
     summariser: Summariser | None = None
-    """Who sums up a session, if anybody does."""
+    """Sums up a session, if one is given."""
     name = "session_end"
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
@@ -282,9 +282,9 @@ class Promote(CycleStep):
 
     policy: PromotionPolicy
     generaliser: Generaliser | None
-    """What says it for everybody."""
+    """Says it for everybody."""
     judge: Judge | None = None
-    """Who says whether what is near says the same."""
+    """Says whether what is near says the same."""
     name = "promote"
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
@@ -302,26 +302,26 @@ class Promote(CycleStep):
         findings: list[parts.Finding] = []
         kept: list[str] = []
         for first in plans:
-            one = first.candidate
-            plan = (yield from _assessed(one, how)) if one.id in same else first
+            memory = first.candidate
+            plan = (yield from _assessed(memory, how)) if memory.id in same else first
             if not plan.worthy:
                 kept.append(UNPROVEN if plan.settled is None else SETTLED)
                 if plan.near_miss:
-                    findings.append(parts.finding(one, f"it lacks: {plan.decision.lacks[0]}"))
+                    findings.append(parts.finding(memory, f"it lacks: {plan.decision.lacks[0]}"))
                     findings += _near(plan)
                 continue
             try:
-                told = yield from promote.general_form(plan, how)
+                general = yield from promote.general_form(plan, how)
             except (ModelError, InvalidInputError):
                 kept.append(UNSAID)
                 continue
-            if isinstance(told, str):
+            if isinstance(general, str):
                 kept.append(promote.NEEDS)
-                findings.append(parts.finding(one, told))
+                findings.append(parts.finding(memory, general))
                 continue
-            words = None if told["content"] == one.content else told["content"]
-            detail = {"general": words, "same": sorted(same.get(one.id, ()))}
-            decisions.append(parts.decision(one, PROVEN, detail=detail))
+            words = None if general["content"] == memory.content else general["content"]
+            detail = {"general": words, "same": sorted(same.get(memory.id, ()))}
+            decisions.append(parts.decision(memory, PROVEN, detail=detail))
             findings += _near(plan)
         return Proposal(decisions=decisions, kept=parts.counted(kept), findings=findings)
 
@@ -417,10 +417,11 @@ class Demote(MovingStep):
         """Against which of these outcomes have turned."""
         after, limit = min(ids) - 1, max(ids) - min(ids) + 1
         found = yield from doubted(cycle.tenant, self.policy, after, limit)
+        wanted = set(ids)
         decisions: list[StepDecision] = []
         findings: list[parts.Finding] = []
         kept: list[str] = []
-        for one in (one for one in found if one.id in set(ids)):
+        for one in (one for one in found if one.id in wanted):
             verdict = _verdict(one)
             if one.decision.demote:
                 detail = {"reasons": [*map(str, one.decision.reasons)], "tier": one.tier}

@@ -1,7 +1,7 @@
 """Merging and superseding: what says the same lives on in the oldest, what is contradicted ends.
 
-What was said twice in a row says the same. What else may, or may contradict, is for a judge:
-without one it is proposed. Both look at what changed, and at what is near to it.
+A text that is said twice in a row says the same. All else that may, or may contradict, is for a
+judge: without one it is proposed. Both look at what changed, and at what is near to it.
 """
 
 from __future__ import annotations
@@ -264,9 +264,9 @@ class Merge(MovingStep):
 
     policy: MergePolicy
     judge: Judge | None = None
-    """Who says whether two say the same."""
+    """Says whether two say the same."""
     ending: SupersedePolicy | None = None
-    """What superseding does: it proposes what is near and differs, where it looks at the type."""
+    """Given where superseding is done too: of its types it proposes what is near and differs."""
     name = "merge"
     statement = "record_merges"
     notes_seen = True
@@ -415,7 +415,7 @@ class Supersede(MovingStep):
 
     policy: SupersedePolicy
     judge: Judge | None = None
-    """Who says whether one contradicts another."""
+    """Says whether one contradicts another."""
     name = "supersede"
     statement = "record_supersessions"
     target_states = (None, _SUPERSEDED)

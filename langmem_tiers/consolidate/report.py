@@ -221,7 +221,7 @@ def _first(lines: Sequence[str], most: int, where: str) -> Iterator[str]:
 
 
 def _named(tenant: str, counts: Counts) -> tuple[list[Proposed], list[NearMiss | Credit]]:
-    """What was found of two memories, each pair once, the nearest first; and of one by itself."""
+    """Findings of two memories, each pair once, the nearest first; and of one by itself."""
     pairs: dict[frozenset[object], Proposed] = {}
     alone: dict[NearMiss | Credit, None] = {}
     every = ((step, found) for step, one in counts.items() for found in one.get("findings", ()))

@@ -1,8 +1,8 @@
 """A session ends: what it noted becomes memories of its project, and the notes are cleared.
 
-A note is a memory of type `working`. What is lifted of the notes, and a digest of all of them, is
-kept in one transaction with their removal, so that whatever happens the notes are there, or what
-became of them.
+A note is a memory of type `working`. Lifted notes, and a digest of all of them, are kept in one
+transaction with their removal, so that whatever happens the notes are there, or what became of
+them.
 """
 
 from __future__ import annotations
@@ -384,7 +384,7 @@ def _when(one: Stored) -> tuple[datetime, int, int]:
 
 
 def own_labels(user_id: str | None) -> str:
-    """What follows a project's label in a namespace that is a user's own."""
+    """The end of a namespace that is a user's own, behind the project's label; else nothing."""
     return "".join(f"{one}." for one in users_labels(user_id))
 
 

@@ -131,7 +131,7 @@ class CycleStep(Protocol):
 
     name: str
     notes_seen: bool = False
-    """Whether it looks at what changed since the last cycle, and notes what it has seen."""
+    """True of one that looks at what changed since the last cycle, and notes what it has seen."""
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """The next memories to look at: ids above `after`, ascending."""

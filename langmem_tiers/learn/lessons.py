@@ -127,7 +127,7 @@ Found = tuple[Recollection, Candidate]
 def _ranked(
     found: Sequence[Found], evidence: Evidence, floor: Floor, tools: Sequence[str]
 ) -> list[Found]:
-    """What matters, the best first: what says the same once, and no attempt beside its lesson."""
+    """Rank what matters, the best first: each advice once, and no attempt beside its lesson."""
     shares = _shares_of_words(evidence.asked, [memory for memory, _ in found])
     scored = [
         (scored_by(memory, evidence, share), row)
@@ -171,10 +171,8 @@ def _is_of(row: Candidate, approach: str | None) -> bool:
 
 def _shares_of_words(asked: str, memories: Sequence[Recollection]) -> list[float]:
     """The share of the words asked that each memory has; what tells them apart counts more."""
-    sought, said = (
-        sorted(set(exact_words(asked))),
-        [frozenset(exact_words(one.content)) for one in memories],
-    )
+    sought = sorted(set(exact_words(asked)))
+    said = [frozenset(exact_words(memory.content)) for memory in memories]
     rarity = {
         word: math.log1p(len(said) / (1 + sum(word in one for one in said))) for word in sought
     }

@@ -1,4 +1,4 @@
-"""What was done to a memory and why it stands where it stands; demotion, and the way back.
+"""Demotion, the way back from every move, and why a memory stands where it stands.
 
 A move is a promotion, a demotion, or what consolidation, superseding and retracting do.
 """
@@ -399,9 +399,9 @@ def explain(memory_id: int, how: Promoting, context: MemoryContext) -> Flow[Expl
         raise InvalidInputError("the memory was removed meanwhile: there is nothing to explain")
     history, relatives, edges = answers
     plan = assess(found[0], how)
-    one = plan.candidate
+    memory = plan.candidate
     _, state, state_at, began, ended, recorded_at, *_ = rows[0]
-    if state is None and one.successor is not None and one.successor["state"] != "demoted":
+    if state is None and memory.successor is not None and memory.successor["state"] != "demoted":
         state = "consolidated"  # what was promoted is told to be that
         risen = [at for _, kind, at, _, undone in history if kind in _RISEN and undone is None]
         state_at = max(risen, default=None)
@@ -410,30 +410,30 @@ def explain(memory_id: int, how: Promoting, context: MemoryContext) -> Flow[Expl
         tuple(each for each in related if each.role == role)
         for role in ("source", "successor", "derived")
     )
-    is_open = one.tier == Tier.WORKING and one.state is None and one.successor is None
+    is_open = memory.tier == Tier.WORKING and memory.state is None and memory.successor is None
     return Explanation(
-        key=one.key,
-        namespace=decode(how.tenant, one.namespace),
-        tier=Tier(one.tier),
+        key=memory.key,
+        namespace=decode(how.tenant, memory.namespace),
+        tier=Tier(memory.tier),
         state=state,
         state_at=state_at,
         valid_from=began,
         valid_to=ended,
         recorded_at=recorded_at,
-        memory_type=one.memory_type,
-        content=one.content,
-        access_count=one.access_count,
-        success_count=one.success_count,
-        failure_count=one.failure_count,
+        memory_type=memory.memory_type,
+        content=memory.content,
+        access_count=memory.access_count,
+        success_count=memory.success_count,
+        failure_count=memory.failure_count,
         projects=tuple(plan.evidence.projects),
-        success_interval=beta_interval(one.success_count, one.failure_count, CONFIDENCE),
+        success_interval=beta_interval(memory.success_count, memory.failure_count, CONFIDENCE),
         decision=plan.decision if is_open else None,
         near=plan.near if is_open else (),
         history=tuple(move_record(row) for row in history),
         sources=sources,
         successors=successors,
         derived=derived,
-        origins=tuple(_origins(one, edges, context)),
+        origins=tuple(_origins(memory, edges, context)),
     )
 
 

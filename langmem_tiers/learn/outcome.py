@@ -1,4 +1,4 @@
-"""What was put before a run or held out of it, what came of it, and how sure that makes us.
+"""Outcomes: how runs ended that memories were shown to or held out of, and how sure that is.
 
 A memory is held out so that its effect can be told from its company's: a success rate is observed,
 an uplift is caused. Only runs that a memory was held out of tell how they would have ended without

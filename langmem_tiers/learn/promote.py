@@ -111,7 +111,7 @@ class Promoting(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is to become of a memory, and what goes along with it."""
+    """A decision about a memory, what it goes by, and what goes along with it."""
 
     candidate: Candidate
     alike: list[dict[str, Any]]
@@ -131,7 +131,7 @@ class Plan(NamedTuple):
 
     @property
     def near_miss(self) -> bool:
-        """Whether it lacks but one thing to be promoted."""
+        """True if it lacks but one thing to be promoted."""
         return self.settled is None and len(self.decision.lacks) == 1
 
     @property

@@ -1,4 +1,4 @@
-"""What speaks for a memory, and promotion and demotion as decisions on that, with their reasons.
+"""Promotion and demotion as decisions on what speaks for a memory, each with its reasons.
 
 Both are meant to be looked at after every outcome, and looking often is what makes chance look
 like proof. The numbers below allow for that: they come from exact chances over 100 looks, which
@@ -242,8 +242,8 @@ def decide(candidate: Candidate, policy: PromotionPolicy, now: datetime) -> Prom
     successes, failures = candidate.success_count, candidate.failure_count
     age = (now - candidate.created_at) / timedelta(days=1)
     old = Criterion("age", age, ">", policy.min_age_days, " days")
-    told: Any = candidate.value.get("importance")
-    importance = float(told) if is_number(told) else None
+    given: Any = candidate.value.get("importance")
+    importance = float(given) if is_number(given) else None
     tried = successes + failures + candidate.outcomes > 0
     if policy.by_use and not tried and (importance or 0.0) >= policy.min_importance:
         return _decided(

@@ -1,6 +1,6 @@
 """The verbs by which a tenant is looked after: its audit log, its archives, its export and import.
 
-What stands below each verb is the same of a store that may have no index and so no coordinator.
+Below the verbs stand flows of a store, which may have no index and so no coordinator.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def words_of(store: object) -> Words | None:
 
 
 def reader_of(store: object) -> Reader:
-    """How a store's memories are read where no coordinator says."""
+    """The reader of a store's memories where no coordinator has one."""
     return Reader(
         weights=shipped_for(model_of(store)),
         words=words_of(store),

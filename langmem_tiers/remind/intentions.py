@@ -7,7 +7,6 @@ both raise the same intention.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -141,8 +140,6 @@ DEFAULT_REMINDERS = 10
 """Reminders that one call raises at most: as many as the specification lists."""
 TRIGGER_KINDS = tuple(one.kind for one in TRIGGERS.values())
 _MOST_SECONDS = 30 * 86_400.0
-_TOKEN = re.compile(r"([0-9]+)\.([0-9]+)")
-"""The id and the fence."""
 
 
 def checked_predicates(predicates: object) -> Predicates:
@@ -170,7 +167,7 @@ _FIRST = (-1, datetime.min.replace(tzinfo=UTC), 0)
 
 
 Here: TypeAlias = Mapping[str, Any]
-"""Where and when: the parameters that each of these flows looks by; see `here_of`."""
+"""The parameters that each of these flows looks by, of where and when; see `here_of`."""
 
 
 def here_of(context: MemoryContext, moment: Moment) -> Here:
@@ -225,7 +222,7 @@ class Due(NamedTuple):
 
 
 def again(trigger: Trigger, now: datetime, expires_at: datetime | None) -> datetime | None:
-    """When something is due after this time, if it recurs."""
+    """The next time after this one at which it is due, if it recurs."""
     return trigger.again(now, expires_at) if isinstance(trigger, triggers.At) else None
 
 

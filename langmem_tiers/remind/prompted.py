@@ -1,4 +1,4 @@
-"""What a prompt intends, by the four keywords of the specification, how much it matters, and when.
+"""Intentions in a prompt, by the four keywords of the specification: how urgent, and for when.
 
 Times are read by the library `dateparser`, the extra `dates`. It reads what stands there word for
 word, and so is asked again about each part that it takes for a time: what is past, what means

@@ -397,7 +397,7 @@ def _fits(given: Any, wanted: Any) -> bool:
     return isinstance(given, bool) == isinstance(wanted, bool) and bool(given == wanted)
 
 
-# Whether a text shows a cue: "when Anna mentions the budget"; by stems, or as a model says
+# Cues that a text shows, such as "when Anna mentions the budget": by stems, or as a model says
 #
 # By stems one sentence holds two thirds of the cue's longer words, its last one and every name
 # among them. It is denied as the cue is, and is the speaker's own if the cue is. Nothing else is
