@@ -24,7 +24,7 @@ from langmem_tiers.consolidate import archive as cold
 from langmem_tiers.consolidate.archive import ArchiveFile, ArchiveReport, RestoreReport
 from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.core.checks import checked_flag, checked_kind, checked_whole
+from langmem_tiers.core.checks import checked_flag, checked_kind, checked_path, checked_whole
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory.base import Memory, memory_key, model_of
@@ -68,8 +68,15 @@ def reading(
     """The same, of a store that may have no index and so no coordinator."""
     tenant = of_all(context)
     store.options.bounds.check_limit(checked_whole(limit, "limit", 1, 2**31 - 1))
+    named = None if key is None else memory_key(key)
+    return _entries(store, context, tenant, named, limit)
+
+
+def _entries(
+    store: TieredStore, context: MemoryContext, tenant: str, key: str | None, limit: int
+) -> Flow[tuple[AuditEntry, ...]]:
     if key is not None:
-        key = yield from key_of(memory_key(key), context, store.flows.moment().alive_at)
+        key = yield from key_of(key, context, store.flows.moment().alive_at)
     return (yield from entries(tenant, key, limit))
 
 
@@ -254,8 +261,8 @@ def export_tenant(memory: Memory, path: str | os.PathLike[str]) -> Flow[ExportRe
         ```
     """
     _check_wide(memory.context)
-    store = memory.tiered_store
-    return transfer.export(store, memory.context, path, model=_model_of(store))
+    target, store = checked_path(path, "a file to export to"), memory.tiered_store
+    return transfer.export(store, memory.context, target, model=_model_of(store))
 
 
 def import_tenant(
@@ -298,7 +305,7 @@ def import_tenant(
     how = transfer.Importing(
         store=store,
         context=memory.context,
-        path=path,
+        path=checked_path(path, "an export"),
         source=source,
         readmit=readmit,
         policy=memory.gate.policy.trust,

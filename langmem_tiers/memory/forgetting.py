@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
@@ -144,22 +145,26 @@ def forgetting(
 ) -> Flow[Told]:
     """Forget what is named, or plan to; `advance` hears of what is done with."""
     kind, names = _checked(named, context)
-    yield from store.flows.flush()  # what was read a moment ago counts, and goes
-    name, under = names[0], tuple[Under, ...]()
-    if kind == "key":
-        name, under = yield from _located(context, name, store.flows.moment().alive_at)
     request = Request(
         context=context,
         kind=kind,
-        name=name,
+        name=names[0],
         also=names[1:],
-        under=under,
         options=store.options,
         files=archive_files,
         now=store.flows.now,
         checkpointer=checkpointer,
         advance=advance,
     )
+    return _forgetting(store, request, plan=plan)
+
+
+def _forgetting(store: TieredStore, request: Request, *, plan: bool) -> Flow[Told]:
+    yield from store.flows.flush()  # what was read a moment ago counts, and goes
+    name, under = request.name, tuple[Under, ...]()
+    if request.kind == "key":
+        name, under = yield from _located(request.context, name, store.flows.moment().alive_at)
+    request = replace(request, name=name, under=under, now=store.flows.now)
     if plan:
         return (yield from flows.plan(request))
     return (yield from flows.forget(request))

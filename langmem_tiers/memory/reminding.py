@@ -31,7 +31,7 @@ from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import MAX_LIMIT, Memory, checked_limit
 from langmem_tiers.memory.recalling import looked_up
 from langmem_tiers.memory.remembering import new_memory
-from langmem_tiers.postgres.flow import Call, Flow, Query, only, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, only, rows_of, then
 from langmem_tiers.recall.ranking import ABOUT, PROFILES
 from langmem_tiers.recall.recall import POOL, QUERY_CHARACTERS, RecallQuery, Vectors, reach
 from langmem_tiers.remember.new import NewMemory, checked_content
@@ -120,7 +120,7 @@ def intend(
     # every client reads the priority there
     given = {**fields, "metadata": {**metadata, "priority": level.value}}
     one = new_memory(content, key=key, **{"memory_type": PROSPECTIVE, **given})
-    return (yield from _stored(memory, one, remembered.intends(trigger, level, now, end)))
+    return _stored(memory, one, remembered.intends(trigger, level, now, end))
 
 
 def _stored(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
@@ -218,7 +218,10 @@ def acknowledge(memory: Memory, *reminders: Reminder | str) -> Flow[bool]:
     False if that came too late for one: somebody else was given it since, or it was put off or
     closed. The others are delivered. To say it again does no harm, and writes nothing.
     """
-    tokens = sorted({_token(one) for one in reminders})
+    return _acknowledged(memory, sorted({_token(one) for one in reminders}))
+
+
+def _acknowledged(memory: Memory, tokens: Sequence[tuple[int, int]]) -> Flow[bool]:
     if not tokens:
         return True
     ids, fences = zip(*tokens, strict=True)
@@ -302,14 +305,15 @@ def intentions(
     if status is not None:
         wanted = [Status(one) for one in _names(status, tuple(Status), "status")]
     stored = [stored for one in wanted for stored in remembered.STORED_AS[one]]
-    rows = yield from rows_of(
+    found = rows_of(
         "intentions",
         **here_of(memory.context, memory.tiered_store.flows.moment()),
         statuses=[one.value for one in wanted],
         stored=sorted(set(stored)),
         limit=checked_limit(limit),
     )
-    return [remembered.read_intention(row, memory.context.root) for row in rows]
+    read = partial(remembered.read_intention, tenant=memory.context.root)
+    return then(found, lambda rows: [*map(read, rows)])
 
 
 def mark_reminding(memory: Memory, key: str) -> Flow[None]:

@@ -263,8 +263,7 @@ def set_emotional_state(
     )
     value = states.to_value(mood)
     put = state.whose.put(states.EMOTION, "", value, mood.last_updated, states.MOOD)
-    yield Query((put,), commit=True)
-    return mood
+    return then(rows_of(put.name, **put.params), lambda _: mood)
 
 
 def get_emotional_state(state: ShortTermState) -> Flow[EmotionalState | None]:

@@ -1,0 +1,40 @@
+"""What cannot be asked is refused before a connection is taken, whether Postgres answers or not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.core.errors import InvalidInputError
+from tests.support.opening import text_index
+
+NOBODY = "postgresql://u:p@127.0.0.1:1/none"
+ODD: Any = 3
+WRONG: dict[str, Callable[[MemoryCoordinator], Any]] = {
+    "get_context": lambda memory: memory.get_context(ODD),
+    "intend": lambda memory: memory.intend("Call the bank", priority="urgent"),
+    "acknowledge": lambda memory: memory.acknowledge("no token"),
+    "intentions": lambda memory: memory.intentions("unknown"),
+    "audit": lambda memory: memory.audit(limit=0),
+    "forget": lambda memory: memory.forget(key="k", user="ada"),
+    "export_tenant": lambda memory: memory.export_tenant(ODD),
+    "import_tenant": lambda memory: memory.import_tenant(ODD),
+    "set_emotional_state": lambda memory: memory.state.set_emotional_state(ODD),
+}
+
+
+@pytest.fixture
+def memory() -> MemoryCoordinator:
+    store = TieredStore(NOBODY, index=text_index(), pool_config={"timeout": 1})
+    return MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
+
+
+@pytest.mark.parametrize("verb", WRONG)
+def test_what_cannot_be_asked_is_refused_though_nobody_answers(
+    memory: MemoryCoordinator, verb: str
+) -> None:
+    with pytest.raises(InvalidInputError):
+        WRONG[verb](memory)
