@@ -284,8 +284,8 @@ class Reader:
                     end = found
                 case _:
                     raise self.refuse(self._number, "this is no row of a table that is carried")
-        told = {table: number for table, number in self.header.rows.items() if number}
-        if end != {"rows": dict(rows), "sha256": digest} or told != rows:
+        named = {table: number for table, number in self.header.rows.items() if number}
+        if end != {"rows": dict(rows), "sha256": digest} or named != rows:
             raise self.refuse(
                 self._number, "the file is not as it was written: rows are missing or changed"
             )

@@ -264,9 +264,9 @@ def _check_state(row: Mapping[str, Any]) -> None:
 
 
 def _check_forgetting(row: Mapping[str, Any]) -> None:
-    told = ForgetReceipt.of_json(row["detail"])
-    _check_same(row["receipt"], told.receipt)
-    _check_same(row["tenant"], told.tenant)
+    receipt = ForgetReceipt.of_json(row["detail"])
+    _check_same(row["receipt"], receipt.receipt)
+    _check_same(row["tenant"], receipt.tenant)
 
 
 def _check_sizes(row: Mapping[str, Any]) -> None:
@@ -397,9 +397,9 @@ def ids_of(table: str, rows: Iterable[dict[str, Any]]) -> set[int]:
 
 
 def memory_of(row: Mapping[str, Any]) -> MemoryRow:
-    """What forgetting reads of a memory."""
-    told = {name: row[name] for name in MemoryRow._fields if name in row}
-    return MemoryRow(**told | {"value": as_read(row["value"])})
+    """Make of a row what forgetting reads of a memory."""
+    columns = {name: row[name] for name in MemoryRow._fields if name in row}
+    return MemoryRow(**columns | {"value": as_read(row["value"])})
 
 
 def scrubber_of(gone: Collection[MemoryRow]) -> Scrubber:

@@ -102,8 +102,8 @@ class ExportReport:
 
     def __str__(self) -> str:
         """The counts in a line."""
-        told = counts_text(self.rows)
-        return f"{self.tenant}: {told} exported to {self.path} ({self.bytes:,} bytes)"
+        counts = counts_text(self.rows)
+        return f"{self.tenant}: {counts} exported to {self.path} ({self.bytes:,} bytes)"
 
 
 @unhurried
@@ -229,14 +229,14 @@ class ImportReport:
 
     def __str__(self) -> str:
         """The counts in a line."""
-        told = {
+        clauses = {
             f"{self.tenant}: {counts_text(self.rows)} imported": True,
             f"{self.resumed_after:,} of these rows were there already": self.resumed_after,
             "with new ids": self.shift,
             f"{len(self.forgotten):,} memories left out as they were forgotten": self.forgotten,
             f"{self.held:,} memories quarantined": self.held,
         }
-        return ", ".join(text for text, is_so in told.items() if is_so)
+        return ", ".join(text for text, is_so in clauses.items() if is_so)
 
 
 class _Begun(NamedTuple):
@@ -392,9 +392,9 @@ def _checked(
             raise reader.refuse(number, _OTHER_KEY)
         if batch.table == "memories" and secret:
             memories = [rows.memory_of(line.row) for line in batch.lines]
-            said = yield from buried(how.tenant, [content_of(one.value) for one in memories])
+            said = yield from buried(how.tenant, [content_of(each.value) for each in memories])
             hashes.update(said.values())
-            gone |= {one.id: one for one in memories if content_of(one.value) in said}
+            gone |= {each.id: each for each in memories if content_of(each.value) in said}
         how.advance(len(batch.lines))
     return _Seen(low, high, gone, hashes)
 

@@ -222,7 +222,7 @@ def show(
 ) -> None:
     """Print a document for programs, or what it says for people; `nothing` where it says nothing.
 
-    What is not `ok` ends the command with an exit code of its own.
+    A result that is not `ok` ends the command with an exit code of its own.
     """
     if as_json:
         print_json(document)

@@ -1,4 +1,4 @@
-"""What goes when something is forgotten: what is asked for, what came from it, what else holds it.
+"""Finds what goes when something is forgotten: it, what came from it, and what else holds it.
 
 All of it is read in the transaction that is open, so that it can be read again under locks; but for
 files, which are read before.
@@ -70,7 +70,7 @@ class Under(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is to be forgotten, and by what means."""
+    """A request to forget something, and the means to do it."""
 
     context: MemoryContext
     kind: Kind
@@ -141,9 +141,9 @@ class Found:
     files: Filed
     """The files that hold something that goes, each with the lines that stay."""
     erased: Mapping[int, str]
-    """What goes, by its id, with the reason."""
+    """The reason of each memory that goes, by its id."""
     suspect: Mapping[int, str]
-    """What came from it and from others, and stays; with the reason."""
+    """The reason of each that came from these and from others, and stays."""
     common: frozenset[Sentence]
     """Sentences of what goes that others say too: these are not forgotten."""
 
@@ -232,8 +232,13 @@ def _seeds(request: Request) -> Flow[tuple[dict[int, str], dict[int, MemoryRow]]
     seeds: dict[int, str] = dict(request.earlier)
     if request.kind == "key":
         return seeds | {row.id: ASKED for row in request.under}, {}
-    meant = yield from each_row("memories", tenant, request.why, user=user)
-    seeds |= {row.id: str(request.why(row)) for row in meant}
+
+    def is_meant(row: MemoryRow) -> bool:
+        if (why := request.why(row)) is not None:
+            seeds[row.id] = why
+        return why is not None
+
+    meant = yield from each_row("memories", tenant, is_meant, user=user)
     if subject is not None:
         waiting = yield from each_row(
             "intentions", tenant, lambda row: subject.is_named_among(row.awaited)
@@ -337,8 +342,8 @@ def closure(
 ) -> tuple[dict[int, str], dict[int, str]]:
     """Tell what goes with the memories that are asked for, and what is suspect then; both with why.
 
-    What came from them and others goes as well if it repeats them, else it is suspect. `passages`
-    are what memories say.
+    A memory that came from them and others goes as well if it repeats them, else it is suspect.
+    `passages` are what memories say.
     """
     erased = dict(seeds)
     while True:
@@ -421,5 +426,5 @@ def threads(found: Found, gone: Scrubber) -> Flow[dict[str, str]]:
     states = (row.session for row in gone.states)
     why |= {thread: "its conversation holds it" for thread in states if thread is not None}
     said = (row.session or row.value.get("session_id") for row in found.forgotten)
-    why |= {one: "it was said there" for one in said if one and isinstance(one, str)}
+    why |= {thread: "it was said there" for thread in said if thread and isinstance(thread, str)}
     return dict(sorted(why.items()))

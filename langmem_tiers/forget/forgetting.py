@@ -54,7 +54,7 @@ _MOST_NEAR: Final = 20
 
 
 class _Key(NamedTuple):
-    """What makes the hashes of a tenant, and the hash of what is to be forgotten."""
+    """The means to hash for a tenant, and the hash of what is to be forgotten."""
 
     hashes: Hashes
     new: str | None
@@ -407,7 +407,8 @@ def _sentences(found: Found, hashes: Hashes) -> set[str]:
     """Hash the sentences that say enough to be known again, and nobody else says."""
     texts = {text for row in found.forgotten for text in row.texts}
     said = {tuple(words_of(part)) for text in texts for part in sentences(text)}
-    return {hashes.exact(" ".join(one)) for one in said - found.common if is_telling(one)}
+    own = filter(is_telling, said - found.common)
+    return {hashes.exact(" ".join(sentence)) for sentence in own}
 
 
 def _record(
@@ -471,8 +472,10 @@ def _finish(request: Request, key: _Key) -> Flow[ForgetReceipt | None]:
             yield from apart(partial(request.files().remove, url), sys.maxsize)
         left = list(threads_left)
         if (saver := request.checkpointer) is not None:
-            for one in threads_left:
-                yield Ask(partial(saver.delete_thread, one), partial(saver.adelete_thread, one))
+            for thread in left:
+                yield Ask(
+                    partial(saver.delete_thread, thread), partial(saver.adelete_thread, thread)
+                )
             left = []
         request.advance(len(files))
         done = {"tenant": request.tenant, "receipt": receipt, "files": [], "threads": left}

@@ -40,7 +40,7 @@ PAGE: Final = 200
 
 
 class MemoryRow(NamedTuple):
-    """What forgetting reads of a memory.
+    """A memory as forgetting reads it.
 
     It is a row of memories_page, as the next ones are of their pages; columns are in this order.
     """
@@ -196,7 +196,7 @@ _READ_AS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "seen": lambda row: row.saw,
     "told": lambda row: row.names,
 }
-"""How columns are read that are not as they stand there."""
+"""The columns that are not read as they stand, each with how they are."""
 
 
 class Place(NamedTuple):
@@ -248,7 +248,7 @@ PLACES: Final[Mapping[str, Place]] = {
         "exposures_page", Shown, {"run": "", "after": 0}, ("run", *_WHOSE, "session", "settled_by")
     ),
 }
-"""Where names are looked for."""
+"""The tables in which names are looked for."""
 
 
 def each_row(
@@ -383,8 +383,8 @@ class Scrubber:
         texts = (name for name in ("content", "text") if isinstance(value.get(name), str))
         kept = STRUCTURE | {next(texts, "content")}
         return {
-            name: told if name in kept else self.passages.scrubbed(told)
-            for name, told in value.items()
+            name: part if name in kept else self.passages.scrubbed(part)
+            for name, part in value.items()
         }
 
     def is_state_gone(self, state: State) -> bool:
@@ -397,7 +397,7 @@ class Scrubber:
         return named or self.passages.holds([state.name, state.value])
 
     def is_recall_gone(self, recall: Recall) -> bool:
-        """Tell whether a recorded recall goes: as who is forgotten asked it, or it holds any."""
+        """Tell whether a recall goes: who is forgotten asked it, or it holds what is forgotten."""
         if self.user is not None and recall.user_id == self.user:
             return True
         if not self.erased.isdisjoint(recall.ids):
@@ -409,7 +409,7 @@ class Scrubber:
         return self._named(*recall.names) or any(map(self._holds, parts))
 
     def is_shown_gone(self, shown: Shown) -> bool:
-        """Tell whether it names the subject what a run was shown of a memory that stays."""
+        """Tell whether a row goes: its memory stays, and it names the subject."""
         return shown.id not in self.erased and self._named(*PLACES["exposures"].texts_of(shown))
 
     def add_waiting(self, waiting: Waiting) -> None:

@@ -358,7 +358,7 @@ def _lines_left(said: _Said, filed: Filed, tenant: str, options: StoreOptions) -
 
 
 class _Said:
-    """What a receipt speaks of, by its hashes alone."""
+    """The contents, sentences and names that a receipt speaks of, by their hashes alone."""
 
     def __init__(self, receipt: ForgetReceipt, hashes: Hashes) -> None:
         """Look for what this receipt speaks of."""

@@ -1,4 +1,4 @@
-"""The formats, by what each is known, and what it says.
+"""The formats: how each is recognised and read.
 
 Lists of messages of OpenAI's and LangChain's, ChatGPT's trees, LoCoMo's sessions, a memory a line.
 """
@@ -469,9 +469,9 @@ def _call_text(call: object) -> str:
 
 
 class Reads(NamedTuple):
-    """How a format is known by a value of a file, and what such a value says.
+    """Recognises a format by a value of a file, and reads what such a value says.
 
-    For the latter it takes the file's name as a label, and the tenant that is given.
+    `said_in` takes the file's name as a label, and the tenant that is given.
     """
 
     recognises: Callable[[object], bool]

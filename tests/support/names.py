@@ -1,4 +1,4 @@
-"""Where docs/names.md says that each name is."""
+"""The module of each name, as docs/names.md says."""
 
 from __future__ import annotations
 

@@ -25,6 +25,10 @@ def test_the_files_and_folders_that_it_names_are_there() -> None:
     }
 
 
+def test_it_is_read_in_a_few_minutes() -> None:
+    assert len(PAGE.split()) <= 1500
+
+
 def test_the_functions_that_it_names_are_in_their_files() -> None:
     rows = re.findall(r"\| `([a-z_/]+\.py)`, `([\w.]+)`", PAGE)
     assert len(rows) > 8

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from langmem_tiers.core.memory import STATES
+from langmem_tiers.postgres.flow import Effect
 
 PROJECT = Path(__file__).parents[2]
 PLACES = PROJECT, PROJECT / "langmem_tiers", PROJECT / "docs"
@@ -80,3 +84,14 @@ def test_the_modules_of_the_benchmarks_are_all_in_their_table() -> None:
     assert {one.name for one in folder.glob("*.py")} == {"__init__.py"} | {
         file.name for one in named for file in folder.glob(one)
     }
+
+
+def test_the_words_for_states_and_effects_are_all_on_the_page_of_words() -> None:
+    page = (PROJECT / "docs" / "words.md").read_text(encoding="utf-8")
+
+    def named(title: str) -> set[str]:
+        rows = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        return set(re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE))
+
+    assert named("States of a memory") == STATES
+    assert named("Flows") | {"Unit"} == {effect.__name__ for effect in get_args(Effect)}

@@ -1,4 +1,4 @@
-"""What fitted weights are fed is the same to the character: sentences, words, and signs."""
+"""Sentences, words and signs are read, to the character, as they were when weights were fitted."""
 
 from __future__ import annotations
 
