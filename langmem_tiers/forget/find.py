@@ -409,8 +409,7 @@ def traces(found: Found) -> Flow[Scrubber]:
     if request.subject is not None:
         scrubber.shown = yield from each_row("exposures", tenant, scrubber.is_shown_gone)
     yield from each_row("memories", tenant, scrubber.add_memory)
-    logged = yield from each_row("audit", tenant, scrubber.is_logged_gone)
-    scrubber.logged = [row.id for row in logged]
+    yield from each_row("audit", tenant, scrubber.add_logged)
     return scrubber
 
 

@@ -421,12 +421,12 @@ class Scrubber:
         if self._named(waiting.holder):
             self.held.append(waiting.id)
 
-    def is_logged_gone(self, row: Logged) -> bool:
-        """Tell whether a row of the audit log goes, once the memories are judged."""
+    def add_logged(self, row: Logged) -> None:
+        """Judge a row of the audit log, once the memories are judged; its id alone is kept."""
         gone = any(id_ in self.erased or id_ in self.quoting for id_ in row.memories)
-        if gone and row.verb != _FORGET:
-            return True
-        return any(map(self.is_who, row.names)) or not self.places.isdisjoint(row.places)
+        who = any(map(self.is_who, row.names))
+        if (gone and row.verb != _FORGET) or who or not self.places.isdisjoint(row.places):
+            self.logged.append(row.id)
 
     def is_who(self, name: str) -> bool:
         """Whether this is, or has in it, who is to be forgotten."""
