@@ -13,7 +13,7 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate.session_end import SessionReport
-from langmem_tiers.core import checks
+from langmem_tiers.core import checks, structured
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Source, StoreResult
@@ -193,6 +193,12 @@ def on_user_prompt_submit(
         "metadata": {"session_id": hooks.session_id},
         "key": None if named is None else hooks.key(named, "prompt"),
     }
+    return _submitted(hooks, note, named)
+
+
+def _submitted(hooks: MemoryHooks, note: dict[str, Any], named: str | None) -> Flow[PromptSubmit]:
+    """Keep the note of a prompt, and what it intends, by the name of its message."""
+    text, speaker = note["content"], note["speaker"]
     (working,) = yield from unit(remembering.store_many(hooks.memory, [note]))
     found = intended_in(text)
     if found is None or not working.stored or working.quarantined:
@@ -263,11 +269,16 @@ def on_todo_write_complete(
         InvalidInputError: for what is no todo; nothing was stored.
     """
     workflow = workflow_of(todo_item, ended=hooks.memory.tiered_store.flows.now)
-    if workflow is None:
-        return None
     # A todo and its steps tell what its user asked for.
     personal = None if hooks.context.user_id is None else True
-    one = {**workflow, "source": source, "trust": trust, "key": key, "personal": personal}
+    told = {"source": source, "trust": trust, "key": key, "personal": personal}
+    return _workflow_kept(hooks, None if workflow is None else {**workflow, **told})
+
+
+def _workflow_kept(hooks: MemoryHooks, one: dict[str, Any] | None) -> Flow[StoreResult | None]:
+    """Keep a workflow, if there is one."""
+    if one is None:
+        return None
     (result,) = yield from unit(remembering.store_many(hooks.memory, [one]))
     return result
 
@@ -278,9 +289,14 @@ def complete_task(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
     How long it took is known since it was started; `content`, `steps` and `success` may stand
     in its metadata. None if it is not active.
     """
-    state, known_as = hooks.memory.state, checks.name(task_id, "task_id")
+    return _completed(hooks, checks.name(task_id, "task_id"))
+
+
+def _completed(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
+    """Keep the workflow of a task, and close it."""
+    state = hooks.memory.state
     active = yield from unit(short_term.get_active_tasks(state))
-    task = next((one for one in active if one.task_id == known_as), None)
+    task = next((one for one in active if one.task_id == task_id), None)
     if task is None:
         return None
     key = hooks.key(task_id, task.created_at.isoformat(), "task")
@@ -321,7 +337,10 @@ def on_session_stop(
         raise InvalidInputError(
             f"session_data has {min(map(short, unknown))}: use session_id, events, concepts, trust"
         )
-    session = checks.label(data.get("session_id"), "session_id") or hooks.session_id
+    if model is not None:
+        structured.checked_model(model)
+    named = checks.label(data.get("session_id"), "session_id") or hooks.session_id
+    session = tending.session_of(hooks.memory, named)
     events = told_of(data.get("events"), "event")
     concepts = told_of(data.get("concepts"), "concept")
     its = MemoryHooks(hooks.memory, session_id=session)
@@ -336,10 +355,18 @@ def on_session_stop(
         for kind, several in (("episodic", events), ("semantic", concepts))
         for one in several
     ]
-    results = (yield from unit(remembering.store_many(hooks.memory, kept))) if kept else []
-    report = yield from unit(tending.session_ended(hooks.memory, session, model, stated=True))
+    return _stopped(its, kept, len(events), model)
+
+
+def _stopped(
+    hooks: MemoryHooks, kept: list[dict[str, Any]], events: int, model: BaseChatModel | None
+) -> Flow[SessionStop]:
+    """Keep what was told of a session, the events first, and consolidate it."""
+    memory, session = hooks.memory, hooks.session_id
+    results = (yield from unit(remembering.store_many(memory, kept))) if kept else []
+    report = yield from unit(tending.session_ended(memory, session, model, stated=True))
     return SessionStop(
-        report=report, events=tuple(results[: len(events)]), concepts=tuple(results[len(events) :])
+        report=report, events=tuple(results[:events]), concepts=tuple(results[events:])
     )
 
 

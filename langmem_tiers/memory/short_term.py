@@ -144,7 +144,8 @@ def update_task(
         "metadata": metadata,
     }
     changes = {field: one for field, one in told.items() if one is not None}
-    name = checks.name(task_id, "task_id")
+    # what is no task is refused before it is looked for
+    name = Task(task_id=task_id, task_type="any", created_at=state.now).updated(**changes).task_id
 
     def changed(before: Task | None) -> Task:
         if before is None:

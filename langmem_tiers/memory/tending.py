@@ -105,10 +105,20 @@ def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[Se
     return [SessionNote(one.key, one.content, one.told_at, one.state, one.value) for one in found]
 
 
-def _ending(memory: Memory, session_id: str | None) -> EndedSession:
+def session_of(memory: Memory, session_id: str | None) -> str:
+    """Return the session that is named, else the context's.
+
+    Raises:
+        InvalidInputError: if neither names one.
+    """
     session = label(session_id, "session_id") or memory.context.session_id
     if session is None:
         raise InvalidInputError("no session is named: pass session_id, or a context with one")
+    return session
+
+
+def _ending(memory: Memory, session_id: str | None) -> EndedSession:
+    session = session_of(memory, session_id)
     project = memory.context.project_id
     own = replace(memory.context, session_id=session).places(Tier.SHORT_TERM)
     moment = memory.tiered_store.flows.moment()

@@ -251,6 +251,17 @@ def test_what_is_no_session_data_is_refused_and_nothing_is_stored(
     assert tables(url) == before
 
 
+def test_a_session_without_a_name_or_with_no_model_is_refused_before_its_events_are_stored(
+    store: TieredStore, hooks: MemoryHooks, url: str
+) -> None:
+    before, data = tables(url), {"events": [{"description": DECIDED, "type": "decision"}]}
+    with pytest.raises(InvalidInputError, match="no session is named"):
+        MemoryHooks(coordinator(store)).on_session_stop(data)
+    with pytest.raises(InvalidTypeError, match="a LangChain chat model"):
+        hooks.on_session_stop(data, model=ODD)
+    assert tables(url) == before
+
+
 WRONG: dict[str, Callable[[Any], object]] = {
     "no session is named": lambda memory: MemoryHooks(memory).on_session_stop(),
     "the prompt is empty": lambda memory: MemoryHooks(memory).on_user_prompt_submit(" "),

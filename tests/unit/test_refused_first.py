@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import MemoryContext, MemoryCoordinator, MemoryHooks, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
 from tests.support.opening import text_index
 
@@ -23,6 +23,12 @@ WRONG: dict[str, Callable[[MemoryCoordinator], Any]] = {
     "export_tenant": lambda memory: memory.export_tenant(ODD),
     "import_tenant": lambda memory: memory.import_tenant(ODD),
     "set_emotional_state": lambda memory: memory.state.set_emotional_state(ODD),
+    "update_task": lambda memory: memory.state.update_task("t", confidence_so_far=ODD),
+    "update_task_metadata": lambda memory: memory.state.update_task("t", metadata=ODD),
+    "on_user_prompt_submit": lambda memory: MemoryHooks(memory).on_user_prompt_submit(" "),
+    "on_todo_write_complete": lambda memory: MemoryHooks(memory).on_todo_write_complete({}),
+    "complete_task": lambda memory: MemoryHooks(memory).complete_task(ODD),
+    "on_session_stop": lambda memory: MemoryHooks(memory).on_session_stop(),
 }
 
 
