@@ -54,7 +54,8 @@ class Latest(dict[K, V]):
         self._most = most
 
     def note(self, name: K, what: V) -> None:
-        """Note something, in place of the oldest if there are too many."""
+        """Note something, in place of the oldest if there are too many; noted again, it is new."""
+        self.pop(name, None)
         self[name] = what
         for oldest in list(self)[: -self._most]:
             self.pop(oldest, None)
@@ -211,8 +212,10 @@ class NodeConfig:
         """Who asks: the run's context, and over it what is named here; else the thread's session.
 
         A run in a thread that names no session is in the session that is called as the thread is.
+        What an application adds to a context of its own stays with it: coordinators and
+        checkpoints are kept by these labels.
         """
-        if isinstance(given, MemoryContext) and self.scope is None:
+        if type(given) is MemoryContext and self.scope is None:
             if given.session_id is None and (thread := thread_of(config)) is not None:
                 return replace(given, session_id=thread)
             return given

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import json
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypedDict
 
@@ -29,6 +29,7 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.memory import handle_of
 from langmem_tiers.core.options import RECALL_OPTIONS, RecallOptions
 from langmem_tiers.core.settings import CoordinatorSettings
+from langmem_tiers.graph.node import Latest
 from langmem_tiers.graph.recall import MemoryState, TieredMemoryRetriever, create_recall_node
 from langmem_tiers.graph.remember import create_remember_node
 from langmem_tiers.graph.turn import create_assemble_node
@@ -271,6 +272,41 @@ def test_a_coordinator_serves_all_runs_of_its_context(ready: TieredStore, url: s
         found = graph_of(node, again).invoke(asks, context=ACME)
     assert made[2:] == [(again, ACME)]
     assert said(found) == said(graph_of(node, ready).invoke(asks, context=ACME))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signed(MemoryContext):
+    """A context of an application's own, which two requests of a user share but for these."""
+
+    token: str = field(default="", compare=False)
+    roles: list[str] = field(default_factory=list)
+
+
+def test_what_an_application_adds_to_a_context_goes_to_no_other_run_and_no_checkpoint(
+    ready: TieredStore,
+) -> None:
+    made: list[MemoryContext] = []
+
+    def counted(store: TieredStore, *, context: MemoryContext) -> MemoryCoordinator:
+        made.append(context)
+        return MemoryCoordinator(store, context=context)
+
+    own = Signed(tenant="acme", project_id=ACME.project_id, token="s3cret", roles=["admin"])
+    graph = graph_of(create_recall_node(limit=1, coordinator=counted), ready)
+    assert said(graph.invoke(ASKED, context=own))
+    assert [type(one) for one in made] == [MemoryContext]
+
+    saver, thread = InMemorySaver(), {"configurable": {"thread_id": "t"}}
+    agent = agent_on(ready, scripted("In the cellar"), TieredMemoryMiddleware(), checkpointer=saver)
+    agent.invoke(ASKED, thread, context=own)
+    assert "s3cret" not in str(agent.get_state(thread).values)
+
+
+def test_what_is_noted_again_is_among_the_latest() -> None:
+    latest = Latest[str, int](2)
+    for name, what in (("a", 1), ("b", 2), ("a", 3), ("c", 4)):
+        latest.note(name, what)
+    assert latest == {"a": 3, "c": 4}
 
 
 def test_the_options_are_those_of_get_context_and_refused_when_the_node_is_made() -> None:
