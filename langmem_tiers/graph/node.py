@@ -463,8 +463,8 @@ OnHookError = Literal["tell", "raise"]
 """What becomes of an error of a hook: it is told and the run goes on, or it is raised."""
 
 
-# A model's client can raise anything. A mistake in the graph, an error that does not mend itself
-# and an exception that is no error are raised, not told.
+# A mistake in the graph, an error that does not mend itself and an exception that is no error are
+# raised, not told.
 _RAISED: Final = (ConfigurationError, GraphBubbleUp)
 _LASTING: Final = (errors.NotSetUpError, errors.MigrationError, InvalidInputError)
 _FAILS: Final[Mapping[str, tuple[type[Exception], ...]]] = {
@@ -486,7 +486,7 @@ def going_on(
     """
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # an outermost edge: a model's client can raise anything
         spared = isinstance(error, errors.TooLargeError) and on_error != "raise"
         if isinstance(error, _FAILS[on_error]) and not spared:
             raise

@@ -134,7 +134,7 @@ class Begun(ManagedValue[None]):
     """
 
     @staticmethod
-    def get(scratchpad: object) -> None:  # noqa: ARG004
+    def get(scratchpad: object) -> None:  # noqa: ARG004 - as LangGraph calls it
         """Note it for the step."""
         _BEGUN.set(var_child_runnable_config.get())
 

@@ -63,7 +63,7 @@ class Thread(NamedTuple):
         """
 
         def rank(one: StateSnapshot) -> int:
-            written: int = (one.metadata or {}).get(FENCE, 0)  # type: ignore[assignment]
+            written: int = (one.metadata or {}).get(FENCE, 0)  # type: ignore[assignment]  # ours
             return written if fence is None or written <= fence else -1
 
         if not history:

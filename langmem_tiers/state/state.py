@@ -221,7 +221,7 @@ def amount(spent: object) -> Decimal:
     exact = Decimal(repr(spent)) if isinstance(spent, float) else Decimal(spent)
     if not exact.is_finite() or not 0 <= exact <= MOST_SPENT:
         raise InvalidInputError(f"the amount is {short(spent)}: use one from 0 to {MOST_SPENT:,}")
-    if exact.normalize(_EXACT).as_tuple().exponent < _SMALLEST:  # type: ignore[operator]
+    if exact.normalize(_EXACT).as_tuple().exponent < _SMALLEST:  # type: ignore[operator]  # finite
         raise InvalidInputError(f"the amount is {short(spent)}: round it to nine decimals")
     return exact
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import yaml  # type: ignore[import-untyped]
+import yaml  # type: ignore[import-untyped]  # no stubs are pinned
 
 from langmem_tiers.core.checks import by, checked_strings, record, utf8_bytes
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
