@@ -179,6 +179,11 @@ def memorize(
     going_on(turn)
     given = _as_memory(turn, item, metadata)
     turn.memory.pipeline.checked(given, turn.context)
+    return _memorized(turn, given)
+
+
+def _memorized(turn: Turn, given: NewMemory) -> Flow[Memorized]:
+    """Put to the gate what was checked."""
     (why,) = yield from unit(turn.memory.pipeline.lacking([given], turn.context))
     if why is not None and not (yield from unit(_was_committed(turn))):
         raise InvalidInputError(f"{why}; it is not kept, and what is pending stays so")
@@ -381,6 +386,11 @@ def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> Flow[N
     step = replace(step, reason=shown(step.reason, turn.memory.gate))
     with changing(turn):
         check(turn, "note progress")
+    return _noted(turn, goal, step)
+
+
+def _noted(turn: Turn, goal: str, step: ProgressDelta) -> Flow[None]:
+    """Note a step that was checked, if its goal is there."""
     known = yield from unit(look(Whose.of(turn.context), turn.now, kinds=(GOAL,)))
     goals = [one.goal_id for one in known.goals]
     if goal not in goals and not (yield from unit(_was_committed(turn))):

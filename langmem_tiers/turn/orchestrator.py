@@ -36,6 +36,7 @@ from langmem_tiers.postgres.flow import (
     both,
     plain,
     rows_of,
+    then,
 )
 from langmem_tiers.remember.new import NewMemory, checked_text
 from langmem_tiers.remember.pipeline import SAME_KEY
@@ -470,7 +471,12 @@ def turns(
     context, session = turn.context, label(session_id, "session_id")
     project = None if context.project_id is None else storable(context.project_id)
     params = {**context.whose, "limit": checked_limit(limit)}
-    rows = yield from rows_of("turns_ended", **params, session=session, project=project)
+    ended = rows_of("turns_ended", **params, session=session, project=project)
+    return then(ended, _ended_turns)
+
+
+def _ended_turns(rows: Rows) -> list[traces.EndedTurn]:
+    """Read how turns ended."""
     names = ("at", "kind", "turn", "began", "reason", "project_id", "session_id", "summary")
     found = [dict(zip(names, row[1:], strict=True)) for row in rows]
     for one in found:

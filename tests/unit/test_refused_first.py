@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, MemoryHooks, TieredStore
+from langmem_tiers import (
+    MemoryContext,
+    MemoryCoordinator,
+    MemoryHooks,
+    MemoryOrchestrator,
+    TieredStore,
+)
 from langmem_tiers.core.errors import InvalidInputError
 from tests.support.opening import text_index
 
@@ -29,6 +35,9 @@ WRONG: dict[str, Callable[[MemoryCoordinator], Any]] = {
     "on_todo_write_complete": lambda memory: MemoryHooks(memory).on_todo_write_complete({}),
     "complete_task": lambda memory: MemoryHooks(memory).complete_task(ODD),
     "on_session_stop": lambda memory: MemoryHooks(memory).on_session_stop(),
+    "memorize": lambda memory: MemoryOrchestrator(memory).begin().memorize(ODD),
+    "note_progress": lambda memory: MemoryOrchestrator(memory).begin().note_progress("g", 7, "so"),
+    "turns": lambda memory: MemoryOrchestrator(memory).turns(limit=-1),
 }
 
 
