@@ -135,17 +135,17 @@ class CycleRun(NamedTuple):
 
     @property
     def held(self) -> HeldTenant | None:
-        """What a worker holds; None in anybody else's graph."""
+        """Return what a worker holds; None in anybody else's graph."""
         return (self.config.get("configurable") or {}).get(LEASE)
 
     @property
     def tenant(self) -> str:
-        """Whose memory the cycle is about."""
+        """Return whose memory the cycle is about."""
         held = self.held
         return held.tenant if held else self.whose.context(self.context, self.config).root
 
     def ended(self) -> list[str]:
-        """Where the notes of the session are that has ended: what is shared, and its user's.
+        """Return where the notes of the session are that has ended: what is shared, and its user's.
 
         Raises:
             InvalidInputError: if the run does not say which one it is.
@@ -159,7 +159,7 @@ class CycleRun(NamedTuple):
         return [encode(one).namespace for one in context.places(Tier.SHORT_TERM)]
 
     def told(self, tenant: str, counts: Counts) -> Counts:
-        """What a cycle did, as who runs it may know; a worker and an owner may know all."""
+        """Return what a cycle did, as who runs it may know; a worker and an owner may know all."""
         user = None if self.held else self.whose.labels(self.context, self.config).get("user_id")
         if user is None:
             return counts
@@ -253,7 +253,7 @@ def select(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 
 
 def propose(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
-    """What is to become of a batch; models are asked here alone."""
+    """Say what is to become of a batch; models are asked here alone."""
     step = run.steps.get(state["step"])
     if step is None:
         return {"proposals": [Proposal(decisions=[], kept={LEFT_OUT: len(state["ids"])})]}
@@ -262,7 +262,7 @@ def propose(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 
 
 def review(_: CycleRun, state: Any) -> Flow[dict[str, Any]]:
-    """Of what the batches propose, what can stand together; the rest is judged again."""
+    """Find what can stand together of what the batches propose; the rest is judged again."""
     name = state["step"]
     found = reviewed(state["proposals"], hands_over=name == "merge")
     again, left = found.again, {}
@@ -318,12 +318,12 @@ def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 
 
 def turns_in(messages: Sequence[Any]) -> list[HumanMessage]:
-    """What a human said."""
+    """Return what a human said."""
     return [one for one in convert_to_messages(messages) if isinstance(one, HumanMessage)]
 
 
 def turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -> int:
-    """How many of these a human said since the cycle that a report is of.
+    """Return how many of these a human said since the cycle that a report is of.
 
     They are told apart by their ids, so that older ones may be removed meanwhile, and counted where
     they have none.
@@ -338,7 +338,7 @@ def turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -> int:
 
 
 def progress(node: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node did, in numbers, for whoever streams `custom`.
+    """Return what a node did, in numbers, for whoever streams `custom`.
 
     How many `memories` it dealt with, in which `batch` of the `batches`: from 1 on, 0 for all of
     them. How many of them were `done`, `left` and `kept`: at the end, in the whole cycle.

@@ -131,7 +131,7 @@ class OwnTool(StructuredTool):
 
     @property
     def tool_call_schema(self) -> ArgsSchema:
-        """What a model is told."""
+        """Return what a model is told."""
         schema = super().tool_call_schema
         extra = self.schema_extra
         if extra is not None and isinstance(schema, type) and issubclass(schema, BaseModel):

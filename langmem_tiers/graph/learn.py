@@ -270,7 +270,7 @@ def _failed(step: Step, failed: Failing | None, *, every: bool) -> list[FailedAt
 
 
 def judged_of(state: Any, success: Success) -> bool | None:
-    """Whether a run succeeded, as its state says; None if that is not known.
+    """Tell whether a run succeeded, as its state says; None if that is not known.
 
     Raises:
         InvalidInputError: for a state without that key, or a judgement that is none.
@@ -295,7 +295,7 @@ def _run(step: Step) -> str:
 
 
 def _trace(step: Step, success: Success) -> skills.Trace | None:
-    """What this run called; None if nothing, or if it is not known how it ended."""
+    """Return what this run called; None if nothing, or if it is not known how it ended."""
     judged, said = judged_of(step.state, success), step.messages
     calls = [
         skills.ToolCall(one.tool, frozenset(map(values.storable, one.call["args"])), not one.failed)
@@ -464,7 +464,7 @@ def _made_before(request: ToolCallRequest) -> list[messages.Called]:
 
 
 def _may_be_held(request: ToolCallRequest, before: Sequence[messages.Called]) -> bool:
-    """Whether a model will see the lesson, and it can be seen that it was not held before.
+    """Tell whether a model will see the lesson, and it can be seen that it was not held before.
 
     What has worked in the thread since is no mistake any more.
     """
@@ -538,7 +538,7 @@ class ToolReminders:
 
 
 def held_by_reminder(request: ToolCallRequest, step: Step) -> Flow[ToolMessage | None]:
-    """What a tool call is answered with if there is a reminder for before it; else None.
+    """Return what a tool call is answered with if there is a reminder for before it; else None.
 
     Where memory fails, the call runs without any.
     """

@@ -143,13 +143,13 @@ class Called(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether the tool reported an error, or somebody takes its answer for one."""
+        """Tell whether the tool reported an error, or somebody takes its answer for one."""
         judged = self.answer.additional_kwargs.get(FAILED)
         return self.answer.status == "error" or bool(judged)
 
     @property
     def held(self) -> bool:
-        """Whether the tool was not run, but the call answered with its lesson."""
+        """Tell whether the tool was not run, but the call answered with its lesson."""
         return bool(self.answer.additional_kwargs.get(HELD))
 
     @property
@@ -165,17 +165,17 @@ class Called(NamedTuple):
 
     @property
     def error(self) -> str:
-        """What the tool said of its failure."""
+        """Return what the tool said of its failure."""
         return self.said or "the tool reported an error and nothing else"
 
     @property
     def tool(self) -> str | None:
-        """What it was a call of, if a lesson can be of a tool that is so called."""
+        """Return what it was a call of, if a lesson can be of a tool that is so called."""
         return tool_of(self.call)
 
     @property
     def approach(self) -> str:
-        """What was done: the tool with its arguments."""
+        """Return what was done: the tool with its arguments."""
         return approach_of(self.call)
 
 
@@ -272,7 +272,7 @@ def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
 
 
 def failures_at_hand(messages: Sequence[BaseMessage]) -> list[Signature]:
-    """What failed since the last human message and has not worked since, newest first."""
+    """Return what failed since the last human message and has not worked since, newest first."""
     worked: set[str] = set()
     found: dict[Signature, None] = {}
     for one in reversed(calls_of_turn(messages)):
@@ -303,7 +303,7 @@ def tool_of(call: ToolCall) -> str | None:
 
 
 def said_in(messages: Sequence[BaseMessage]) -> dict[str, str]:
-    """What the last question is and what was answered and called since, for `record_outcome`.
+    """Return the last question and what was answered and called since, for `record_outcome`.
 
     Nothing, if nothing was.
     """
@@ -316,7 +316,7 @@ def said_in(messages: Sequence[BaseMessage]) -> dict[str, str]:
 
 
 def task_of(messages: Sequence[BaseMessage]) -> str:
-    """What the last human message asks for, shortened to a title."""
+    """Return what the last human message asks for, shortened to a title."""
     asked = " ".join(text_of(last_question(messages)).split())
     return storable(asked[:_TITLE]) or UNNAMED
 
@@ -336,7 +336,7 @@ def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def _status(args: Mapping[str, Any], content: str) -> str | None:
-    """What a call of `write_todos` says of a todo."""
+    """Return what a call of `write_todos` says of a todo."""
     todos = args.get("todos")
     known = [one for one in todos if isinstance(one, Mapping)] if isinstance(todos, list) else []
     found = next((one.get("status") for one in known if one.get("content") == content), None)

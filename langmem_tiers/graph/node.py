@@ -98,7 +98,7 @@ CALLER = Caller()
 
 
 def asked(verb: Callable[P, T], *given: P.args, **options: P.kwargs) -> Flow[T]:
-    """What a verb answers: itself where the flow blocks, where it is awaited its twin with an `a`.
+    """Ask a verb: itself where the flow blocks, where it is awaited its twin with an `a`.
 
     Example:
         ```python
@@ -209,7 +209,7 @@ class NodeConfig:
         return known
 
     def context(self, given: Any, config: RunnableConfig) -> MemoryContext:
-        """Who asks: the run's context, and over it what is named here; else the thread's session.
+        """Find who asks: the run's context, and over it what is named; else the thread's session.
 
         A run in a thread that names no session is in the session that is called as the thread is.
         What an application adds to a context of its own stays with it: coordinators and
@@ -342,7 +342,7 @@ OfState = str | Callable[[Any], Any]
 
 
 def of_state(state: Any, what: OfState, default: Any = _NEEDED) -> Any:
-    """What a key of a graph's state, a mapping or an object, or a function of it says.
+    """Return what a key of a graph's state, a mapping or an object, or a function of it says.
 
     Raises:
         InvalidInputError: if the state has no such key, and no default is given.
@@ -401,7 +401,7 @@ def check_keys(config: RunnableConfig, *names: str) -> None:
 
 
 def channel(config: RunnableConfig, name: str) -> Any:
-    """What a key of the run's state holds; None outside of a run, `MISSING` if there is no key."""
+    """Read a key of the run's state; None outside of a run, `MISSING` if there is no key."""
     read = (config.get("configurable") or {}).get(READ)
     try:
         return None if read is None else read(name)
@@ -450,7 +450,7 @@ def just_answered(messages: Sequence[BaseMessage]) -> bool:
 
 
 def text_of(message: BaseMessage | None) -> str:
-    """What a message says in words; nothing if there is none."""
+    """Return what a message says in words; nothing if there is none."""
     return "" if message is None else str(message.text).strip()
 
 
@@ -533,7 +533,7 @@ class Step:
         return Run(str(info.task_id), None if root is None else str(root))
 
     def read(self, key: str) -> Any:
-        """What a key of its state holds; None without it."""
+        """Return what a key of its state holds; None without it."""
         return of_state(self.state, key, None)
 
     def without(self, during: str) -> AbstractContextManager[None]:
@@ -547,7 +547,7 @@ class Step:
         return instead
 
     def hooked(self, doing: Flow[Update]) -> Flow[Update]:
-        """What the hook of its name did, or its `error`; no stream is told."""
+        """Return what the hook of its name did, or its `error`; no stream is told."""
         with going_on(self.node.name, self.node.on_error, told=self.told):
             return (yield from doing)
         return {"error": self.told[self.node.name]}

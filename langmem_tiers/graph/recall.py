@@ -166,7 +166,7 @@ def _recall(
 
 
 def _concern(messages: Sequence[BaseMessage], limit: int) -> dict[str, Any]:
-    """What lessons are wanted for, as options of `get_lessons`; nothing if for nothing."""
+    """Return what lessons are wanted for, as options of `get_lessons`; nothing if for nothing."""
     failures, calls = failures_at_hand(messages), about_to_run(messages)
     if not limit or not (failures or calls):
         return {}
@@ -310,7 +310,7 @@ class TieredMemoryRetriever(BaseRetriever):
 
     @property
     def runner(self) -> Runs:
-        """What runs its flows."""
+        """Return what runs its flows."""
         return self.memory.runner
 
     def _found(
@@ -347,7 +347,7 @@ def _wrong(error: ValidationError) -> str:
 
 
 def _document(one: Recollection, by_words: str | None) -> Document:
-    """What it says as the page, all else as metadata: the memory's own below what we know of it."""
+    """Make what it says the page, all else metadata: the memory's own below what we know."""
     known = facts(one)
     page = known.pop("content")
     if by_words is not None:

@@ -100,7 +100,7 @@ def create_reminder_node(
 
 
 def _nothing_due(step: Step) -> Update:
-    """What the state is to hold where nothing could be raised: also not what was raised before.
+    """Empty the state where nothing could be raised: also of what was raised before.
 
     So nobody acknowledges a reminder that was not shown.
     """
@@ -156,7 +156,7 @@ class Reminding:
         checks.checked_flag(self.as_message, "as_message")
 
     def question(self, step: Step) -> str | None:
-        """What cues are looked for in."""
+        """Return what cues are looked for in."""
         if self.query is None:
             return storable(node.text_of(node.last_question(step.messages))) or None
         given = node.of_state(step.state, self.query)
@@ -206,7 +206,7 @@ def _delivered(step: Step, told: Sequence[Mapping[str, Any]]) -> Flow[None]:
 
 
 def _newer(answer: str | int, before: str | int | None) -> bool:
-    """Whether a model has answered since; messages that are trimmed are no answer."""
+    """Tell whether a model has answered since; messages that are trimmed are no answer."""
     if isinstance(answer, int) and isinstance(before, int):
         return answer > before
     return bool(answer) and before is not None and answer != before
@@ -261,7 +261,7 @@ _STARTED: Final = ("hooks", "reminders", "reminders_text")
 
 
 def merged(known: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
-    """What the hooks did last, each under its name."""
+    """Keep what the hooks did last, each under its name."""
     return {**(known or {}), **(new or {})}
 
 
@@ -411,7 +411,7 @@ def _submitted(
 
 
 def _facts(result: StoreResult) -> dict[str, Any]:
-    """What became of a text, as JSON."""
+    """Return what became of a text, as JSON."""
     return {name: getattr(result, name) for name in ("stored", "key", "quarantined", "reason")}
 
 

@@ -175,7 +175,7 @@ def _carried_out(memory: MemoryCoordinator, one: Decided) -> Flow[None]:
 
 
 def _held(memory: MemoryCoordinator) -> Flow[list[Quarantined]]:
-    """What of the context is quarantined."""
+    """Return what of the context is quarantined."""
     own = memory.context.project_id is not None or memory.context.session_id is not None
     return asked(memory.list_quarantined, limit=MAX_LIMIT, own=own)
 
@@ -210,7 +210,7 @@ def _payload(held: Sequence[Quarantined]) -> dict[str, Any]:
 def _decided(
     answer: object, shown: Sequence[Mapping[str, Any]], held: Sequence[Quarantined]
 ) -> list[Decided]:
-    """What was decided of which version: the one that was shown, unless another is named.
+    """Return what was decided of which version: the one that was shown, unless another is named.
 
     Raises:
         InvalidInputError: if it is no decision about memories; for what nobody was asked about, has
@@ -240,7 +240,7 @@ def _decided(
 
 
 def _said(key: str, said: object) -> tuple[str, str, str | None]:
-    """What somebody decided about a memory: the decision, the reason, and of which version."""
+    """Read what somebody decided about a memory: the decision, the reason, and the version."""
     given = {"decision": said} if isinstance(said, str) else said
     if not isinstance(given, Mapping) or given.keys() - {"decision", "reason", "version"}:
         raise InvalidInputError(f"{short(said)} is no decision about {key!r}: {_FORM}")

@@ -347,7 +347,7 @@ def _check_own(
 
 
 def _read(content: Any, name: str = "") -> str:
-    """What a content says, as the gate reads it: a line for each text of what is no text itself."""
+    """Write a content as the gate reads it: a line for each text of what is no text itself."""
     if isinstance(content, Mapping):
         return "\n".join(_read(value, str(each)) for each, value in content.items())
     if isinstance(content, list):

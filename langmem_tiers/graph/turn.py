@@ -315,7 +315,7 @@ class ToolClock:
 
 
 def seconds_of(answer: ToolMessage) -> float | None:
-    """How long the call of an answer took; None if nobody timed it."""
+    """Return how long the call of an answer took; None if nobody timed it."""
     found = answer.additional_kwargs.get(SECONDS)
     return found if isinstance(found, float) else None
 

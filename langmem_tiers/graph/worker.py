@@ -77,7 +77,7 @@ class Thread(NamedTuple):
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a cycle was begun and has not ended."""
+        """Tell whether a cycle was begun and has not ended."""
         return self.snapshot is not None and bool(self.snapshot.next)
 
     @property
@@ -89,7 +89,7 @@ class Thread(NamedTuple):
         return None if last is None else ConsolidationReport.of(last)
 
     def ahead(self, fence: int) -> tuple[dict[str, Any] | None, RunnableConfig]:
-        """What the graph is given to go on from here, or to begin."""
+        """Return what the graph is given to go on from here, or to begin."""
         config = config_of(self.tenant)
         config["metadata"] = {FENCE: fence}
         config["max_concurrency"] = 1  # recalls beside a cycle keep their pace
@@ -337,7 +337,7 @@ class ConsolidationWorker:
 
     @contextmanager
     def _minding(self, tenant: str) -> Iterator[None]:
-        """What goes wrong with one tenant is logged, and the others go on.
+        """Log what goes wrong with one tenant, and let the others go on.
 
         Anything may: a state of another shape breaks a node, and a model's client raises what it
         likes. No other tenant can be made to wait for it.
@@ -387,7 +387,7 @@ class ConsolidationWorker:
         return thread.report
 
     def _standing(self, tenant: str, fence: int | None = None) -> Flow[Thread]:
-        """Where a tenant's thread stands."""
+        """Return where a tenant's thread stands."""
         graph, config = self._graph, config_of(tenant)
 
         async def awaited() -> list[Any]:

@@ -122,7 +122,7 @@ async def _created(engine: PGEngine, **source: Any) -> Any:
 
 
 def _source(store: TieredStore, tier: Tier | str) -> dict[str, Any]:
-    """What is to be opened, as a `PGVectorStore` calls it."""
+    """Return what is to be opened, as a `PGVectorStore` calls it."""
     if not isinstance(store, TieredStore):
         raise errors.InvalidTypeError(f"a tier is a TieredStore's, not {type(store).__name__}'s")
     index = store.options.index

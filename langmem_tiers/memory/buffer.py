@@ -53,7 +53,7 @@ class PromptMemory:
 
     @property
     def truncated(self) -> bool:
-        """Whether the prompt says less than the memory."""
+        """Tell whether the prompt says less than the memory."""
         return self.content != self.memory.content
 
 
@@ -159,7 +159,7 @@ class WorkingMemoryBuffer:
 
     @property
     def items(self) -> list[BufferedMemory]:
-        """What is in mind, the most relevant first."""
+        """Return what is in mind, the most relevant first."""
         return list(self.held)
 
     update_context, aupdate_context = both(update_context, "retriever")
@@ -212,7 +212,7 @@ class WorkingMemoryBuffer:
 def called_up(
     held: Iterable[BufferedMemory], found: Iterable[Recollection], capacity: int
 ) -> tuple[BufferedMemory, ...]:
-    """What is in mind in a new context: what it calls up, by match, and fading what it does not."""
+    """Return what is in mind in a new context: what it calls up, and fading what it does not."""
     faded = (replace(one, relevance=one.relevance * FADE) for one in held)
     new = (BufferedMemory(memory=one, relevance=one.match) for one in found)
     return _best([*faded, *new], capacity)
@@ -221,7 +221,7 @@ def called_up(
 def fed(
     held: Iterable[BufferedMemory], found: Iterable[Recollection], capacity: int
 ) -> tuple[BufferedMemory, ...]:
-    """What is in mind once something else was found in the same context; nothing fades."""
+    """Return what is in mind once something else was found in the same context; nothing fades."""
     before = list(held)
     known = {one.memory.place: one.relevance for one in before}
     new = (

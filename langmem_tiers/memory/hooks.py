@@ -58,7 +58,7 @@ class SessionStart:
     """What is open, by priority; what was raised is open until it is closed."""
 
     def __str__(self) -> str:
-        """What is open, one a line, with its priority."""
+        """Return what is open, one a line, with its priority."""
         return "\n".join(map(str, self.pending))
 
 
@@ -87,7 +87,7 @@ class SessionStop:
     """Concepts that were handed in, as semantic memories; others are in the report."""
 
     def __str__(self) -> str:
-        """How many events and concepts, then the report."""
+        """Return how many events and concepts, then the report."""
         events, concepts = (
             sum(one.stored for one in some) for some in (self.events, self.concepts)
         )
@@ -427,12 +427,12 @@ class MemoryHooks:
         self.expire_days: float | None = told["expire_days"]
 
     def __repr__(self) -> str:
-        """Whose hooks they are."""
+        """Return whose hooks they are."""
         return f"MemoryHooks({self.memory!r}, session_id={self.session_id!r})"
 
     @property
     def context(self) -> MemoryContext:
-        """Whose memory it is, and which session's."""
+        """Return whose memory it is, and which session's."""
         return replace(self.memory.context, session_id=self.session_id)
 
     def key(self, *of: str) -> str:

@@ -162,7 +162,7 @@ def close_task(state: ShortTermState, task_id: str, status: str = "completed") -
 
 
 def get_active_tasks(state: ShortTermState) -> Flow[list[Task]]:
-    """What the agent is at, in the order in which it was started."""
+    """Return what the agent is at, in the order in which it was started."""
     return then(_look(state, kinds=[states.TASK]), lambda found: list(found.tasks))
 
 
@@ -232,7 +232,7 @@ def close_goal(state: ShortTermState, goal_id: str, status: str = "completed") -
 
 
 def get_goals(state: ShortTermState) -> Flow[list[Goal]]:
-    """What the agent is after, by priority, the highest first."""
+    """Return what the agent is after, by priority, the highest first."""
     return then(_look(state, kinds=[states.GOAL]), lambda found: list(found.goals))
 
 
@@ -310,7 +310,7 @@ def _add_spend(
 
 
 def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[DailySpend]:
-    """What the agent has spent on a day in UTC, today if none is given.
+    """Return what the agent has spent on a day in UTC, today if none is given.
 
     A day is known for 24 hours after its last transaction; nothing was spent on any other.
     """
@@ -406,15 +406,15 @@ class ShortTermState:
         self.context, self.runner = context, store
 
     def __repr__(self) -> str:
-        """Whose state it is."""
+        """Return whose state it is."""
         return f"ShortTermState({self.context!r})"
 
     @property
     def now(self) -> dt.datetime:
-        """What time it is in UTC, by the store's clock."""
+        """Return what time it is in UTC, by the store's clock."""
         return self.runner.flows.now.astimezone(dt.UTC)
 
     @cached_property
     def whose(self) -> states.Whose:
-        """Whose state it is, as the database names them."""
+        """Return whose state it is, as the database names them."""
         return states.Whose.of(self.context, self.runner.options.bounds)

@@ -314,7 +314,7 @@ def look(
     kinds: Sequence[str] = (),
     agent_id: str | None = None,
 ) -> Flow[ShortTermSnapshot]:
-    """What is going on: the newest messages, and what there is of these kinds.
+    """Return what is going on: the newest messages, and what there is of these kinds.
 
     The messages are those of all agents, or of one that is named, and those of none.
     """

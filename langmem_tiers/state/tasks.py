@@ -103,7 +103,7 @@ def _timed(todo: Mapping[str, Any], began: str | None, now: datetime) -> dict[st
 
 
 def _name(todo: Mapping[str, Any]) -> str:
-    """What a todo of a list is known by."""
+    """Return what a todo of a list is known by."""
     return str(todo.get("id") or todo["content"])
 
 

@@ -54,7 +54,7 @@ class Fitted:
     reason: str
 
     def __repr__(self) -> str:
-        """Which fragment, whether it is in, and why."""
+        """Return which fragment, whether it is in, and why."""
         which = self.fragment.key or self.fragment.source
         return f"Fitted({which}: {'in' if self.chosen else 'out'}, {self.reason})"
 
@@ -94,7 +94,7 @@ class Assembled:
         return [one.memory for one in self.fragments if one.memory is not None]
 
     def reason(self, budget: int) -> str:
-        """What it came to, in one line for the trace."""
+        """Return what it came to, in one line for the trace."""
         left_out = sum(not one.chosen for one in self.decisions)
         tokens = f"{self.tokens:,} of {budget:,} tokens"
         told = f"{len(self.fragments)} fragments in, {left_out} out; {tokens}"
@@ -104,7 +104,7 @@ class Assembled:
 
     @property
     def nothing_fits(self) -> bool:
-        """Whether there was something to show, and no room for any of it."""
+        """Tell whether there was something to show, and no room for any of it."""
         return not self.fragments and any(
             one.reason not in (_ELSEWHERE, _THE_PROMPT) for one in self.decisions
         )
@@ -412,7 +412,7 @@ class _Piece:
 
     @property
     def precedence(self) -> tuple[bool, float]:
-        """Where it stands among those of its rank."""
+        """Return where it stands among those of its rank."""
         memory = self.fragment.memory
         return memory is not None, self.fragment.rank if memory is None else -memory.score
 
@@ -529,11 +529,11 @@ class _Page:
         return 0
 
     def cost(self, one: _Piece) -> int:
-        """What a piece counts by itself."""
+        """Return what a piece counts by itself."""
         return self.count(one.written + "\n")
 
     def text(self) -> str:
-        """What is taken, as one text."""
+        """Return what is taken, as one text."""
         return "\n\n".join(section for _, section in self.sections())
 
     def sections(self) -> Iterator[tuple[str, str]]:
@@ -557,7 +557,7 @@ class _Page:
 
 
 def _nothing(stage: Stage) -> Fragment:
-    """What stands in the place of a section that says nothing."""
+    """Return what stands in the place of a section that says nothing."""
     return Fragment(
         text=stage.empty, source=stage.source, rationale="its source answered nothing", data=False
     )

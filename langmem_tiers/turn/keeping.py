@@ -38,7 +38,7 @@ class Memorized(StoreResult):
         return tuple(one.key for one in self.destinations if one.key is not None)
 
     def __str__(self) -> str:
-        """What becomes of it, where, and why."""
+        """Return what becomes of it, where, and why."""
         if not self.pending:
             return f"not kept: {self.reason}"
         where = ", ".join(one.memory_type for one in self.destinations)
@@ -348,7 +348,7 @@ def _append(
 
 
 def _judgement(found: Memorized) -> dict[str, Any]:
-    """What the gate said, as JSON for the trace."""
+    """Return what the gate said, as JSON for the trace."""
     told = {
         "destinations": [one.memory_type for one in found.destinations],
         "keys": list(found.keys),

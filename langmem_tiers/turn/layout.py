@@ -88,7 +88,7 @@ class Fragment:
         return replace(self, text=text if fits(text) else self.least, cut=(0, 0))
 
     def provenance(self) -> dict[str, Any]:
-        """Where it comes from and why it is there, as JSON."""
+        """Return where it comes from and why it is there, as JSON."""
         names = ("source", "version", "rationale", *(("key",) if self.key is not None else ()))
         return {name: storable(getattr(self, name)) for name in names}
 
@@ -114,7 +114,7 @@ class Section:
         return len(self.fragments)
 
     def __str__(self) -> str:
-        """What it says."""
+        """Return what it says."""
         return "\n".join(one.text for one in self.fragments if not one.repeats)
 
 
@@ -261,7 +261,7 @@ def written(fragment: Fragment, stage: Stage) -> str:
 
 
 def fence_of(stage: Stage) -> tuple[str, str]:
-    """What begins and ends the data of a stage."""
+    """Return what begins and ends the data of a stage."""
     return (
         (prompts.DIALOGUE_HEAD, prompts.DIALOGUE_TAIL)
         if stage.dialogue

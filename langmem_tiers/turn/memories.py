@@ -155,7 +155,7 @@ def _types(
 def circumstances(
     sections: Mapping[str, Section], stages: Iterable[str | Sequence[str]]
 ) -> dict[str, str]:
-    """What these stages said, as questions, as far as they said anything; several share one.
+    """Return what these stages said, as questions, as far as they said anything; several share one.
 
     Of each a few words are asked for: the end of a conversation, the beginning of a list.
     """
@@ -180,7 +180,7 @@ def circumstances(
 def together(
     direct: Sequence[Recollection], informed: Mapping[str, Sequence[Recollection]], limit: int
 ) -> list[Recollection]:
-    """What answers the prompt, and what does in its circumstances, best first.
+    """Return what answers the prompt, and what does in its circumstances, best first.
 
     The explanation of a memory says what which stage added; of several the one that adds most does.
     """
@@ -236,7 +236,7 @@ class Conversation:
 
 
 def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[Fragment]]:
-    """What the last hour's messages say was said; without any, what the session's memories say.
+    """Find what was said by the last hour's messages; without any, by the session's memories.
 
     Where the context names an agent, what others of the session were told or said is not its own.
     """
@@ -296,7 +296,7 @@ def _said(messages: Iterable[Any]) -> Iterable[Fragment]:
 
 
 def _message(one: Any) -> tuple[str | None, str, str]:
-    """Who said what, and when, if that is known."""
+    """Return who said what, and when, if that is known."""
     match one:
         case str():
             return "user", one, ""
@@ -318,7 +318,7 @@ def _message(one: Any) -> tuple[str | None, str, str]:
 
 
 def _recent(one: Fragment, now: datetime, minutes: float | None) -> bool:
-    """Whether it was said in the last minutes, as far as that is known."""
+    """Tell whether it was said in the last minutes, as far as that is known."""
     when = one.fields.get("when")
     if minutes is None or not when:
         return True
@@ -330,7 +330,7 @@ def _recent(one: Fragment, now: datetime, minutes: float | None) -> bool:
 
 
 def _summary(older: Sequence[Fragment]) -> Fragment:
-    """What the earlier conversation came to: what each said last, both ends, word for word."""
+    """Sum up the earlier conversation: what each said last, both ends, word for word."""
     lines: list[str] = []
     room = _SUMMED_UP
     for one in reversed(older):
@@ -353,7 +353,7 @@ def _summary(older: Sequence[Fragment]) -> Fragment:
 
 
 def _ends(text: str) -> str:
-    """How a text begins and ends, in one line: what is asked or decided often comes last."""
+    """Return how a text begins and ends, in one line: what is asked or decided often comes last."""
     line = plain(text)
     if len(line) <= _BEGINNING + len(CUT) + _END:
         return line

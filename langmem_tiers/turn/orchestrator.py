@@ -129,7 +129,7 @@ def _ending(
     *,
     at: datetime,
 ) -> traces.TurnEvent:
-    """How a turn ends, with what it is listed by: whose it is, and when it began."""
+    """Return how a turn ends, with what it is listed by: whose it is, and when it began."""
     told = {name: getattr(turn.context, name) for name in ("project_id", "session_id", "user_id")}
     whose = {name: storable(one) for name, one in told.items() if one is not None}
     detail = {"began": record.began.isoformat(), **whose, **detail}
@@ -296,7 +296,7 @@ class _Commit:
         return [Write(place=place, key=key, value=None) for place, key in found if place in own]
 
     def _stands(self, answers: list[Rows]) -> bool:
-        """Whether nobody else committed meanwhile."""
+        """Tell whether nobody else committed meanwhile."""
         ended, *others = answers
         if ended or (self.seen is not None and skills.read_traces(others[0]) != self.seen):
             return False
@@ -310,7 +310,7 @@ class _Commit:
         return True
 
     def _further(self, applied: Applied, now: datetime) -> list[Call]:
-        """What is written with the memories: lineage, goals, and the trace."""
+        """Return what is written with the memories: lineage, goals, and the trace."""
         told = replace(applied, refused={**self.lost, **applied.refused})
         self.report = self._reported(told, now)
         places = [(one.place, one.key) for one in applied.writes]
@@ -391,7 +391,7 @@ class _Commit:
     def _as_before(
         self, kind: traces.Ending, detail: Mapping[str, Any]
     ) -> Flow[traces.CommitReport]:
-        """What a turn that was committed before stored then, as it is by now.
+        """Return what a turn that was committed before stored then, as it is by now.
 
         Raises:
             InvalidInputError: if it was left, wanted something else, or was another project's.
@@ -432,13 +432,13 @@ class _Commit:
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """Of two vectors of any length; 0 for what points away, or nowhere."""
+    """Return the cosine of two vectors of any length; 0 for what points away, or nowhere."""
     long = hypot(*one) * hypot(*other)
     return max(0.0, min(1.0, sum(map(mul, one, other)) / long)) if long else 0.0
 
 
 def _shared(prompt: str, one: Invocation) -> float:
-    """How much of what the turn is about a call names."""
+    """Return how much of what the turn is about a call names."""
     sought = set(exact_words(prompt))
     said = set(exact_words(f"{one.tool.replace('_', ' ')} {one.approach} {one.result or ''}"))
     return len(sought & said) / len(sought)
@@ -448,7 +448,7 @@ def _shared(prompt: str, one: Invocation) -> float:
 
 
 def history(turn: Turn, turn_id: str) -> Flow[traces.TurnTrace]:
-    """What was decided in a turn that has ended.
+    """Return what was decided in a turn that has ended.
 
     Raises:
         InvalidInputError: if the context's project has no such turn.
@@ -459,7 +459,7 @@ def history(turn: Turn, turn_id: str) -> Flow[traces.TurnTrace]:
 def turns(
     turn: Turn, limit: int = _TURNS, *, session_id: str | None = None
 ) -> Flow[list[traces.EndedTurn]]:
-    """How the project's turns ended, the latest first; one that failed is among them.
+    """Return how the project's turns ended, the latest first; one that failed is among them.
 
     They are those of the context's project, or of the whole tenant if it names none; but for
     those of other users.

@@ -142,7 +142,7 @@ class Persona:
 
 
 def _lines(told: Mapping[str, str]) -> str:
-    """What is told under each name, as far as anything is."""
+    """Return what is told under each name, as far as anything is."""
     return "\n".join(f"{name}{one}" for name, one in told.items() if one)
 
 

@@ -61,7 +61,7 @@ class Invocation:
 
     @property
     def approach(self) -> str:
-        """What was done: the tool with its arguments."""
+        """Return what was done: the tool with its arguments."""
         arguments = json.dumps(self.parameters, ensure_ascii=False, sort_keys=True)
         return both_ends(f"{self.tool}({arguments})")
 
@@ -116,12 +116,12 @@ class TurnRecord:
 
     @property
     def task(self) -> str:
-        """What the turn is about, in a line."""
+        """Return what the turn is about, in a line."""
         return " ".join(self.prompt.split())[:LONGEST_TASK]
 
     @property
     def refusals(self) -> int:
-        """How many things were refused: by the gate, or as there was no budget for them."""
+        """Return how many things were refused: by the gate, or as there was no budget for them."""
         by_gate = [one for one in self.events if one.kind == "tracked" and "refused" in one.detail]
         told = [one for one in self.events if one.kind == "refused"]
         return len(by_gate) + sum(int(one.detail.get("times", 1)) for one in told)
@@ -156,7 +156,7 @@ class TurnRecord:
         self.events.append(TurnEvent(kind="refused", at=at, reasons=(why,), detail=refused))
 
     def attempts(self, context: MemoryContext) -> list[tuple[NewMemory, str]]:
-        """What failed and what worked later, and the key of the call that failed."""
+        """Return what failed and what worked later, and the key of the call that failed."""
         found, kept = [], {one.key: one for one in self.pending}
         calls = [
             Tried(one.tool, one.parameters, one.error, at) for at, one in enumerate(self.calls)
@@ -178,7 +178,7 @@ class TurnRecord:
         return found
 
     def steps(self) -> dict[str, list[ProgressDelta]]:
-        """How much nearer it brought each goal."""
+        """Return how much nearer it brought each goal."""
         found: dict[str, list[ProgressDelta]] = {}
         for one in self.goals:
             told = {name: value for name, value in one.items() if name != "goal"}
@@ -313,7 +313,7 @@ def _plain(value: Any, levels: int = DEEPEST) -> Any:
 
 
 def _text(value: object) -> str:
-    """What a value says of itself, or how it begins where it cannot."""
+    """Return what a value says of itself, or how it begins where it cannot."""
     try:
         nested = isinstance(value, Mapping | list)
         return storable(json.dumps(value, ensure_ascii=False) if nested else str(value))
@@ -328,6 +328,6 @@ def _said(given: Any) -> str:
 
 
 def told_error(error: BaseException | str) -> str:
-    """What an error says of itself, of which kind it is first."""
+    """Return what an error says of itself, of which kind it is first."""
     named = f"{type(error).__name__}: {_text(error)}" if isinstance(error, BaseException) else error
     return _said(named).strip() or "it reported an error and nothing else"

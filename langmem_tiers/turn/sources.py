@@ -70,7 +70,7 @@ def built_in() -> dict[str, Any]:
 
 
 def as_source(name: str, given: Any) -> Any:
-    """What a user gives as a source, as one.
+    """Return what a user gives as a source, as one.
 
     Raises:
         InvalidTypeError: for what can answer nothing.
@@ -179,7 +179,7 @@ def answered(
 
 
 def _outcome_of(source: FunctionSource, outcomes: Sequence[Outcome]) -> Outcome:
-    """What a source's answers come to, or its first error."""
+    """Return what a source's answers come to, or its first error."""
     for _, error in outcomes:
         if error is not None:
             return None, error
@@ -218,7 +218,7 @@ async def _aoutcome(averb: Any, daemons: Daemons | None, *given: Any) -> Outcome
 
 
 def _queries(_: str, metadata: Mapping[str, Any]) -> list[Given]:
-    """What an object with `query(question, metadata)` is asked of itself.
+    """Return what an object with `query(question, metadata)` is asked of itself.
 
     Each is answered by `{"items": [{"id", "content", "rationale"}], "effective_at": …}`.
     """
@@ -336,7 +336,7 @@ def _known_state(known: ShortTermSnapshot) -> Section:
 
 
 def _tools(_: str, metadata: Mapping[str, Any]) -> Section:
-    """What the agent can call, one a line: LangChain tools, or mappings.
+    """Return what the agent can call, one a line: LangChain tools, or mappings.
 
     A line has the tool's name, the names and types of its arguments, and what it does.
     """

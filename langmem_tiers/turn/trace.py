@@ -62,7 +62,7 @@ class Budget:
     assembled by then, without the sources that have not answered. A commit is never too late."""
 
     def status(self, tokens: int, events: int, seconds: float) -> BudgetStatus:
-        """What is left of it once so much is spent."""
+        """Return what is left of it once so much is spent."""
         return BudgetStatus(
             tokens_used=tokens,
             tokens_left=None if self.tokens is None else max(0, self.tokens - tokens),
@@ -218,7 +218,7 @@ class CommitReport:
     trace: TurnTrace
 
     def __str__(self) -> str:
-        """What was written, in one line, and what it spent in another."""
+        """Return what was written, in one line, and what it spent in another."""
         told = ", ".join(f"{number:,} {name}" for name, number in self.summary.items() if number)
         return f"turn {self.turn}: {told or 'nothing written'}\n{self.budget}"
 
@@ -324,7 +324,7 @@ def export_of(place: Place, key: str, tier: str, value: Mapping[str, Any]) -> di
 
 
 def happened(export: Mapping[str, Any]) -> bool:
-    """Whether a memory says what happened, and not what is known."""
+    """Tell whether a memory says what happened, and not what is known."""
     return export["value"].get("memory_type") in EPISODES
 
 
@@ -358,7 +358,7 @@ def record_call(context: MemoryContext, trace: TurnTrace) -> Call:
 
 
 def lock_name(context: MemoryContext, turn: str) -> tuple[str, str, str]:
-    """What is locked by whoever ends a turn."""
+    """Return what is locked by whoever ends a turn."""
     return context.root, "", f"\0{bounds(turn)[0]}"
 
 
@@ -368,7 +368,7 @@ def ended_call(context: MemoryContext, turn: str) -> Call:
 
 
 def trace_of(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
-    """What was decided in a turn.
+    """Return what was decided in a turn.
 
     Raises:
         InvalidInputError: if the context's project and user have no such turn.
@@ -388,7 +388,7 @@ def trace_of(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
 
 
 def is_of(context: MemoryContext, ended: Mapping[str, Any]) -> bool:
-    """Whether a turn that ended so is one that the context looks after."""
+    """Tell whether a turn that ended so is one that the context looks after."""
     project, user = context.project_id, ended.get("user_id")
     if user not in (None, context.user_id):
         return False
@@ -408,7 +408,7 @@ LONGEST_BEGINNING: Final = 80
 
 
 def discreet(verdict: Verdict, one: NewMemory, gate: Gate) -> Verdict:
-    """What the gate says, without a word of what holds private data that the policy refuses."""
+    """Leave out of a verdict each word of what holds private data that the policy refuses."""
     labels = [tag.replace("-", " ") for tag in one.tags]
     if not any(private(text, gate) for text in (one.content, *one.beside, *labels)):
         return verdict
@@ -423,7 +423,7 @@ def discreet(verdict: Verdict, one: NewMemory, gate: Gate) -> Verdict:
 
 
 def beginning(one: NewMemory, gate: Gate) -> dict[str, str]:
-    """How something begins and who said it, for the trace; without what is private."""
+    """Return how something begins and who said it, for the trace; without what is private."""
     told = {"content": one.content, "speaker": one.speaker}
     return {
         name: " ".join(shown(text, gate).split())[:LONGEST_BEGINNING]
@@ -438,6 +438,6 @@ def shown(text: str, gate: Gate) -> str:
 
 
 def private(text: str, gate: Gate) -> bool:
-    """Whether a text holds what the policy does not accept."""
+    """Tell whether a text holds what the policy does not accept."""
     kinds = {found.kind for detect in gate.detectors for found in detect(text)}
     return any(gate.policy.private.get(kind) not in (None, Decision.ACCEPT) for kind in kinds)

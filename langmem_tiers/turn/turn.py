@@ -108,19 +108,19 @@ class Turn:
         self._turn_id = label(turn_id, "turn_id")
 
     def __repr__(self) -> str:
-        """Whose turn it is, and how far."""
+        """Return whose turn it is, and how far."""
         record = self.record
         went = "not begun" if record is None else f"{record.turn!r} {record.closed or 'goes on'}"
         return f"MemoryOrchestrator({self.context!r}, {self.layout.name}: {went})"
 
     @property
     def now(self) -> datetime:
-        """What time it is, by the store's clock."""
+        """Return what time it is, by the store's clock."""
         return self.memory.tiered_store.flows.now
 
     @property
     def trace(self) -> TurnTrace:
-        """What the turn decided so far."""
+        """Return what the turn decided so far."""
         record = going_on(self, ended=True)
         return TurnTrace(turn=record.turn, events=tuple(record.events))
 
@@ -186,7 +186,7 @@ class Turn:
             return going_on(self, ended=True).to_state()
 
     def get_budget_status(self) -> BudgetStatus:
-        """What the turn has spent, and what is left."""
+        """Return what the turn has spent, and what is left."""
         record = going_on(self, ended=True)
         seconds = max(0.0, (self.now - record.began).total_seconds())
         return self.budget.status(record.tokens, record.spent, seconds)
