@@ -69,7 +69,9 @@ def store_many(
 
 def admitted(memory: Memory, memories: Sequence[NewMemory]) -> Flow[list[StoreResult]]:
     """Put what was checked to the gate and store it."""
-    if pins := [one.content for one in memories if one.pinned is True]:
+    if any(one.pinned is True for one in memories):
+        memories, _ = yield from memory.pipeline.validated(memories, memory.context)
+        pins = [one.content for one in memories if one.pinned is True]
         yield from check_room(memory, "\n".join(pins))
     return (yield from memory.pipeline.admit(memories, memory.context))
 

@@ -205,11 +205,11 @@ def release(
         InvalidInputError: if several beside the context's own have the key.
         ConflictError: if it was written since that version; nothing was done.
     """
-    why = checked_text(reason, "reason")
+    why, seen = checked_text(reason, "reason"), _version(version)
     one = yield from _meant(memory, key)
     policy = memory.gate.policy.trust
     options, moment = memory.tiered_store.options, memory.tiered_store.flows.moment()
-    return (yield from quarantine.release(one, why, policy, options, moment, version=version))
+    return (yield from quarantine.release(one, why, policy, options, moment, version=seen))
 
 
 def reject(memory: Memory, key: str, *, reason: str, version: datetime | None = None) -> Flow[str]:
@@ -225,10 +225,10 @@ def reject(memory: Memory, key: str, *, reason: str, version: datetime | None = 
         InvalidInputError: if several beside the context's own have the key.
         ConflictError: if it was written since that version; nothing was done.
     """
-    why = checked_text(reason, "reason")
+    why, seen = checked_text(reason, "reason"), _version(version)
     one = yield from _meant(memory, key)
     options, moment = memory.tiered_store.options, memory.tiered_store.flows.moment()
-    return (yield from quarantine.reject(one, why, options, moment, version=version))
+    return (yield from quarantine.reject(one, why, options, moment, version=seen))
 
 
 def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, Ruling]]:
@@ -253,6 +253,11 @@ def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, R
         raise InvalidTypeError("decisions wants {one.id: one.quarantined_at, …}")
     moments = {each: parsed_moment(at, "since") for each, at in since.items()}
     return quarantine.decisions(memory.context, moments)
+
+
+def _version(given: datetime | None) -> datetime | None:
+    what = "the version that list_quarantined told"
+    return None if given is None else checked_kind(given, datetime, what)
 
 
 def _meant(memory: Memory, key: str) -> Flow[Located]:

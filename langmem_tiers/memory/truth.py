@@ -53,8 +53,9 @@ def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
         InvalidInputError: if there is no such memory, either is not current, or the newer one
             began before the older.
     """
-    old = yield from recalling.known(memory, key)
-    new = yield from recalling.known(memory, by)
+    older, newer = memory_key(key), memory_key(by)
+    old = yield from recalling.known(memory, older)
+    new = yield from recalling.known(memory, newer)
     return (yield from truth.supersede(old, new, _revising(memory)))
 
 

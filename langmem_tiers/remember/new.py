@@ -231,11 +231,10 @@ def checked_content(content: object, what: str = "content") -> str:
 
 def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
     """The fields that were given, in the form they are stored in."""
-    further = _mapping(one.further, "further") if _is_given(one.further) else {}
-    fields = {**further, **_NOTHING_GIVEN}
+    fields = {**_mapping(one.further, "further"), **_NOTHING_GIVEN}
     for name, check in _CHECKS.items():
         given = getattr(where if name in _OF_CONTEXT else one, name)
-        if _is_given(given):
+        if _is_given(name, given):
             fields[name] = check(given, name)
     if one.turn is not None and one.speaker is None:
         raise InvalidInputError("a turn is something that somebody said: name the speaker too")
@@ -258,10 +257,11 @@ def read_once(one: NewMemory, bounds: Bounds) -> NewMemory:
         InvalidInputError: for what is of another kind, empty, or too long.
     """
     bounds.check_content(one.content)
+    checked_content(one.content)
     read: dict[str, Any] = {}
     for name, check in _READ_ONCE.items():
         given = getattr(one, name)
-        if _is_given(given):
+        if _is_given(name, given):
             several = bounds.listed(given, f"a list of {name}") if name in _LISTS else given
             read[name] = check(several, name)
     return replace(one, **read)
@@ -291,9 +291,13 @@ def _turn(given: object, what: str) -> int:
     return checks.checked_whole(given, what, 0, MAX_TURN - 1)
 
 
-def _is_given(given: object) -> bool:
-    """Whether a field says anything: what is None, empty or False was not given."""
-    return given is not None and (type(given) not in _EMPTY or bool(given))
+def _is_given(name: str, given: object) -> bool:
+    """Tell whether a field is to be checked: it is neither None nor as it is where nobody gave it.
+
+    False is no empty list, and an empty list no mapping.
+    """
+    default = getattr(_UNSAID, name)
+    return given is not None and (type(given) is not type(default) or given != default)
 
 
 def _text(given: object, what: str) -> str:
@@ -332,7 +336,6 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
 """What each field of a value is checked by."""
 _LISTS: Final = ("tags", "derived_from", "entities", "recalled")
 _READ_ONCE: Final[Mapping[str, Callable[[Any, str], Any]]] = {
-    "content": checked_content,
     "memory_type": lambda given, name: checks.checked_kind(given, str, name),
     "key": lambda given, _: check_key(given),
     **dict.fromkeys(("source", "speaker"), label),
@@ -346,7 +349,7 @@ _READ_ONCE: Final[Mapping[str, Callable[[Any, str], Any]]] = {
 }
 """What each field that the gate reads is checked by, and made of it."""
 _NOTHING_GIVEN: Final = dict.fromkeys(_CHECKS)
-_EMPTY: Final = (tuple, dict, bool)
+_UNSAID: Final = NewMemory(content="")
 
 
 def recalled_texts(given: Iterable[object]) -> tuple[Known, ...]:

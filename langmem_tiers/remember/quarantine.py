@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.core import errors
-from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import TIERS, Moment, Place, Tier, decode, elsewhere, scope
@@ -202,8 +201,6 @@ def _call(
 
 def _looked_at(one: Located, options: StoreOptions, version: datetime | None) -> Flow[Any]:
     """The value of what is quarantined, locked; of that version, if one is given."""
-    if version is not None:
-        checked_kind(version, datetime, "the version that list_quarantined told")
     lock = lock_call([(*one.place, one.key), (one.place.tenant, "", LOCK)], options)
     held = Call("held", {"tenant": one.place.tenant, "id": one.id})
     _, rows = yield Query((lock, held))

@@ -15,6 +15,8 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.memory import remembering, tending, truth
+from langmem_tiers.postgres.flow import Flow
 from tests.support.opening import text_index
 
 NOBODY = "postgresql://u:p@127.0.0.1:1/none"
@@ -53,3 +55,43 @@ def test_what_cannot_be_asked_is_refused_though_nobody_answers(
 ) -> None:
     with pytest.raises(InvalidInputError):
         WRONG[verb](memory)
+
+
+LOOKING_UP: dict[str, Callable[[MemoryCoordinator], Flow[Any]]] = {
+    "store": lambda memory: remembering.store(memory, "No nuts", pinned=True, importance=7),
+    "store_many": lambda memory: remembering.store_many(memory, [{"content": ODD, "pinned": True}]),
+    "supersede": lambda memory: truth.supersede(memory, "k", by=ODD),
+    "release": lambda memory: tending.release(memory, "k", reason="It is so", version=ODD),
+    "reject": lambda memory: tending.reject(memory, "k", reason="It is not so", version=ODD),
+}
+
+
+def refused_at_once(flow: Flow[Any], why: str | None = None) -> None:
+    """Let a flow go, which is refused before it asks anything."""
+    with pytest.raises(InvalidInputError, match=why):
+        next(flow)
+
+
+@pytest.mark.parametrize("verb", LOOKING_UP)
+def test_what_cannot_be_asked_is_refused_before_anything_is_looked_up(
+    memory: MemoryCoordinator, verb: str
+) -> None:
+    refused_at_once(LOOKING_UP[verb](memory))
+
+
+OF_ANOTHER_KIND: list[tuple[str, Any]] = [
+    *(("key", False), ("key", ()), ("key", {})),
+    *((name, False) for name in ("content", "memory_type", "speaker", "source", "tags", "turn")),
+    *((name, False) for name in ("entities", "derived_from", "recalled", "trust", "importance")),
+    *((name, ()) for name in ("content", "pinned", "metadata", "context", "occurred_at")),
+    ("content", None),
+    ("recalled", {}),
+]
+
+
+@pytest.mark.parametrize(("field", "given"), OF_ANOTHER_KIND)
+def test_what_is_empty_or_false_is_refused_where_it_is_of_another_kind(
+    memory: MemoryCoordinator, field: str, given: Any
+) -> None:
+    told = {"content": "The key rotates on Mondays", "speaker": "Ada", field: given}
+    refused_at_once(remembering.store(memory, **told), f"^(a )?{field} is ")
