@@ -435,10 +435,11 @@ def admitted_as(verdict: Verdict, one: Write | None, applied: Applied) -> StoreR
 
 def unjudged_as(one: Write, applied: Applied) -> StoreResult:
     """What is answered of a memory that nobody judged, once it is written."""
-    refused = applied.refused.get(one.name)
+    refused, done = applied.refused.get(one.name), applied.done.get(one.name, one)
+    if refused is None and one.held and not done.held:
+        refused = SAME_KEY
     if refused is not None:
         return StoreResult(stored=False, key=one.key, reason=refused, trust=one.trust)
-    done = applied.done.get(one.name, one)
     return StoreResult(
         stored=True,
         key=one.key,

@@ -9,6 +9,8 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore
 from langmem_tiers.remember.gate import Decision, GatePolicy, TrustPolicy
+from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.pipeline import SAME_KEY
 from langmem_tiers.remember.private import detectors
 from tests.support.coordinating import coordinator, keys
 from tests.support.opening import tables
@@ -113,3 +115,19 @@ def test_what_is_intended_again_under_the_key_of_what_is_held_is_told_to_stay_he
 
     assert (again.stored, again.quarantined, again.trust) == (True, True, 0.1)
     assert memory.remind() == []
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_one_key_what_is_not_held_is_stored_and_what_is_held_is_told_not_to_be(
+    store: TieredStore, order: int
+) -> None:
+    memory = coordinator(store, project_id="p")
+    free = NewMemory(content="The port is 80.", key="port")
+    held = NewMemory(content="The port is 81.", key="port", held="trust: a page said so")
+    stored, left = store.runner.run(
+        memory.pipeline.remember([free, held][::order], memory.context)
+    )[::order]
+
+    assert (stored.stored, stored.quarantined, stored.reason) == (True, False, "stored")
+    assert (left.stored, left.quarantined, left.reason) == (False, False, SAME_KEY)
+    assert memory.list_quarantined() == []
