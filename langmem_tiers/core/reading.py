@@ -170,10 +170,14 @@ _KEPT: Final = 4_096
 """Texts whose words are kept: what answers once is asked for again."""
 
 
-@lru_cache(maxsize=_KEPT)
 def words_in(text: str) -> tuple[str, ...]:
     """The distinct words of a text, in lower case, of which each may have a vector."""
-    return tuple(dict.fromkeys(_PLAIN_WORD.findall(text[:_READ].lower())))
+    return _words_in(text[:_READ])  # so that no more of it is kept
+
+
+@lru_cache(maxsize=_KEPT)
+def _words_in(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_PLAIN_WORD.findall(text.lower())))
 
 
 BIAS: Final = "of every text"

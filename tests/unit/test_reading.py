@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import ref
+
 from langmem_tiers.core.reading import exact_words, sentences_of, tokens, words_in
 
 TEXT = (
@@ -26,6 +28,19 @@ def test_words_that_have_vectors_are_letters_and_digits_each_once() -> None:
         "50 猫が好き 犬も好き re use x y ok"
     )
     assert words_in("a" * 999 + " b c") == ("a" * 999,)
+
+
+def test_of_a_long_text_no_more_is_kept_than_is_read() -> None:
+    class Text(str):
+        """A text that can be asked whether it is still there."""
+
+        __slots__ = ("__weakref__",)
+
+    text = Text("a b " * 100_000)
+    there = ref(text)
+    words_in(text)
+    del text
+    assert there() is None
 
 
 def test_tokens_are_words_and_signs_as_they_stand_or_the_kind_of_what_is_of_one() -> None:
