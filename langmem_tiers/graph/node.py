@@ -157,8 +157,9 @@ class NodeConfig:
     goes_on: Literal["continue", "tell"] = "continue"
     """The `on_error` by which a run goes on: a hook tells of every error, a node raises some."""
     _made: Latest[MemoryContext, MemoryCoordinator] = field(
-        default_factory=lambda: Latest(_COORDINATORS), compare=False, repr=False
+        default_factory=lambda: Latest(_COORDINATORS), init=False, compare=False, repr=False
     )
+    """What one `coordinator` made: a copy with another has its own."""
 
     def __post_init__(self) -> None:
         """Refuse what names nobody, and an `on_error` that there is not."""

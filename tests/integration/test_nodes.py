@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TypedDict
 
 import pytest
@@ -29,7 +30,7 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.memory import handle_of
 from langmem_tiers.core.options import RECALL_OPTIONS, RecallOptions
 from langmem_tiers.core.settings import CoordinatorSettings
-from langmem_tiers.graph.node import Latest
+from langmem_tiers.graph.node import Latest, NodeConfig
 from langmem_tiers.graph.recall import MemoryState, TieredMemoryRetriever, create_recall_node
 from langmem_tiers.graph.remember import create_remember_node
 from langmem_tiers.graph.turn import create_assemble_node
@@ -300,6 +301,18 @@ def test_what_an_application_adds_to_a_context_goes_to_no_other_run_and_no_check
     agent = agent_on(ready, scripted("In the cellar"), TieredMemoryMiddleware(), checkpointer=saver)
     agent.invoke(ASKED, thread, context=own)
     assert "s3cret" not in str(agent.get_state(thread).values)
+
+
+def test_a_node_config_with_another_coordinator_uses_none_that_the_first_one_made(
+    ready: TieredStore,
+) -> None:
+    class Own(MemoryCoordinator):
+        """Another one."""
+
+    runtime: Any = SimpleNamespace(store=ready)
+    first = NodeConfig()
+    assert type(first.memory(runtime, ACME)) is MemoryCoordinator
+    assert type(replace(first, coordinator=Own).memory(runtime, ACME)) is Own
 
 
 def test_what_is_noted_again_is_among_the_latest() -> None:
