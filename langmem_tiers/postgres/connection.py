@@ -102,7 +102,7 @@ class _Kept(psycopg.BaseConnection[Any]):
             result = yield from self._break_off(work)
         except _INTERRUPTED:
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                with suppress(Unanswered):
+                with suppress(psycopg.Error):  # whoever is interrupted hears of that alone
                     try:
                         yield from self._break_off(work)
                     except Overdue:  # the cancelling has come

@@ -23,6 +23,7 @@ from langmem_tiers.core.errors import (
     QueryTimeoutError,
     TieredMemoryError,
 )
+from langmem_tiers.postgres.connection import AsyncConnection
 from langmem_tiers.postgres.driver import Deadline
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import PATIENT, coordinator
@@ -395,3 +396,23 @@ async def test_a_connection_that_has_rested_is_checked_within_a_time_of_its_own(
         resting.deadline = Deadline(0)  # as if it had rested for long
         assert await driver.get(NS, "k") is None
         assert list(database.pool._pool) == [resting]
+
+
+async def test_who_is_cancelled_hears_that_also_where_the_server_answers_with_an_error(
+    url: str,
+) -> None:
+    """Else an error after which a call is tried again keeps it from ending."""
+    conflicts = """DO $$ BEGIN
+        PERFORM pg_advisory_xact_lock(11);
+        EXCEPTION WHEN query_canceled THEN RAISE SQLSTATE '40001';
+        END $$"""
+    with held(url, "SELECT pg_advisory_xact_lock(11)"):
+        async with await AsyncConnection.connect(
+            url, autocommit=True, application_name="langmem-tiers"
+        ) as conn:
+            call = asyncio.create_task(conn.execute(conflicts))
+            await asyncio.to_thread(wait_until, lambda: blocked(url))
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert conn.cut
