@@ -171,10 +171,12 @@ class Session:
     def _query(self, query: flow.Query) -> Work[list[flow.Rows]]:
         database = self._database
         # before a connection is taken: who may not ask takes none
-        sent = database.wall.behind(query.calls, database.statements)
+        wall, sent = database.wall, self._behind(query)
         for attempt in range(1, _ATTEMPTS + 1):
             began_before = self._open or bool(self._past)
             conn = yield from self._connection()
+            # whoever connects anew may have other rights
+            sent = sent if wall is database.wall else self._behind(query)
             try:
                 if self._past and not self._open:
                     yield from self._do_past(conn)
@@ -199,6 +201,9 @@ class Session:
                 return rows
         raise AssertionError("unreachable")
 
+    def _behind(self, query: flow.Query) -> Sequence[Sent]:
+        return self._database.wall.behind(query.calls, self._database.statements)
+
     def _heed(self, error: psycopg.Error, conn: Any) -> Work[None]:
         """Act on what an error says of its connection."""
         if isinstance(error, errors.UNPREPARED):  # another session's: rely on none from now on
@@ -209,10 +214,8 @@ class Session:
 
     def _do_past(self, conn: Any) -> Work[None]:
         """Do again what a transaction did before it was undone."""
-        database = self._database
         for query, rows in filter(None, self._past):
-            sent = database.wall.behind(query.calls, database.statements)
-            if (yield from self._execute(conn, query, sent)) != rows:
+            if (yield from self._execute(conn, query, self._behind(query))) != rows:
                 self._past = []
                 yield from self._start_over(conn)
                 raise ConflictError("what this call had read was changed meanwhile: repeat it")

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 from langgraph.store.base import BaseStore, GetOp, Op, PutOp, SearchOp
+from psycopg.conninfo import conninfo_to_dict
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import (
@@ -31,7 +32,7 @@ from tests.support.opening import (
     tables,
     text_index,
 )
-from tests.support.servers import name_of, sessions
+from tests.support.servers import name_of, sessions, terminate
 from tests.support.walls import (
     APPLICATION,
     NAMES_TENANT,
@@ -263,6 +264,23 @@ def test_roles_are_called_as_told_and_no_other_name_is_taken(database_url: str) 
     ):
         with pytest.raises(ConfigurationError, match="role"):
             TieredStore(database_url, **bad)
+
+
+@pytest.mark.parametrize("opened", ["sync", "async"])
+async def test_a_call_that_connects_anew_goes_by_the_rights_it_has_then(
+    url: str, opened: Opened
+) -> None:
+    with login(url, APPLICATION) as web, psycopg.connect(url, autocommit=True) as owner:
+        role = conninfo_to_dict(web)["user"]
+        owner.execute(f"ALTER ROLE {role} BYPASSRLS".encode())
+        store = TieredStore(web, index=text_index())
+        async with opened_store(store, opened):
+            await store.aput(ADA, "a", {"text": "tea"})
+            rights = [store.runner.acting]
+            owner.execute(f"ALTER ROLE {role} NOBYPASSRLS".encode())
+            await asyncio.to_thread(terminate, url)
+            assert await store.aget(ADA, "a") is not None
+            assert [*rights, store.runner.acting] == ["owner", "application"]
 
 
 def test_an_embedded_store_can_take_the_role_of_an_application(tmp_path: Any) -> None:
