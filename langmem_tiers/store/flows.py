@@ -6,8 +6,10 @@ import asyncio
 import logging
 import math
 import os
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from datetime import datetime
@@ -91,10 +93,14 @@ def _columns(keys: list[_Key]) -> dict[str, list[Any]]:
 
 
 class AccessBuffer:
-    """Accesses not yet written, one entry a memory; safe for threads."""
+    """Accesses not yet written, one entry a memory; safe for threads. A fork begins with none."""
 
     def __init__(self) -> None:
         """Begin empty."""
+        self._begin_anew()
+        _buffers.add(self)
+
+    def _begin_anew(self) -> None:
         self._lock = threading.Lock()
         self._pending: dict[_Key, int] = {}
         self._written: Collection[_Key] = ()
@@ -103,7 +109,6 @@ class AccessBuffer:
         self._resting_until: float | None = None
         self._writing: Future[None] | None = None
         self._begun_at = 0.0
-        self._process = 0
 
     def add(self, found: Iterable[Mortal], now: datetime) -> None:
         """Note that these memories were read."""
@@ -128,13 +133,13 @@ class AccessBuffer:
         """Begin to write them in the background, unless that goes on already."""
         with self._lock:
             if not self.under_way:
-                self._begun_at, self._process = time.monotonic(), os.getpid()
+                self._begun_at = time.monotonic()
                 self._writing = write()
 
     @property
     def under_way(self) -> bool:
-        """Whether some are being written in the background; in a fork nobody does."""
-        if self._writing is None or self._writing.done() or self._process != os.getpid():
+        """Whether some are being written in the background."""
+        if self._writing is None or self._writing.done():
             return False
         return time.monotonic() - self._begun_at <= LOST_SECONDS
 
@@ -187,6 +192,19 @@ class AccessBuffer:
             self._pending[key] = known + count
         elif self._resting_until is None or len(self._pending) < KEPT_ENTRIES:
             self._pending[key] = count
+
+
+_buffers: weakref.WeakSet[AccessBuffer] = weakref.WeakSet()
+
+
+def _forget_parents() -> None:
+    """Leave to a parent process the counts that it writes, in a fork."""
+    for buffer in _buffers:
+        buffer._begin_anew()  # noqa: SLF001 - the class's own module
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_forget_parents)
 
 
 # What a store does

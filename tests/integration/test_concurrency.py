@@ -245,3 +245,22 @@ def test_a_forked_process_gets_connections_of_its_own(own_store: TieredStore) ->
     assert right
     assert os.waitstatus_to_exitcode(status) == 0
     assert reads_right(own_store, "parent", 1)
+
+
+def test_what_was_read_before_a_fork_is_counted_once(
+    own_store: TieredStore, database_url: str
+) -> None:
+    own_store.put(NAMESPACE, "k", {}, index=False)
+    own_store.get(NAMESPACE, "k")
+    child = os.fork()
+    if not child:
+        try:
+            own_store.get(NAMESPACE, "k")
+            own_store.close()
+            os._exit(0)
+        finally:  # it is no second run of the tests, whatever was raised
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    own_store.close()
+    assert access_counts(database_url) == {"k": 2}
