@@ -79,8 +79,8 @@ def driven(
 async def whole(awaitable: Awaitable[T]) -> T:
     """Do what may not be left half done: who is cancelled meanwhile hears of it when it is done.
 
-    A connection that is not given back to the end is lost to its pool, and so is a pool that is
-    being replaced.
+    A connection that is not given back to the end is lost to its pool, and a pool that is not
+    closed to the end keeps its connections.
     """
     doing = asyncio.ensure_future(awaitable)
     cancelled: asyncio.CancelledError | None = None

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from langmem_tiers.core.config import Role
 from langmem_tiers.core.errors import ConfigurationError, DatabaseUnavailableError
 from langmem_tiers.core.threads import Daemons, adone, done
-from langmem_tiers.postgres.driver import AWAITED, BLOCKING, driven
+from langmem_tiers.postgres.driver import AWAITED, BLOCKING, driven, whole
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.postgres.session import Database, Session
 from langmem_tiers.postgres.target import Target
@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 _IN_USE = "the store was closed while it was in use"
 _CLOSED = "the store is closed: open it first"
+_AGAIN_SECONDS = 0.01
+"""How often a task asks whether the store is open that somebody else opens: our own choice."""
 _ASIDE = Daemons(4)
 """Where flows run that nobody waits for; four at a time, as most of their time is a model's."""
 _BRIEFLY = Daemons(1)
@@ -41,6 +43,8 @@ class Runner:
     _database: Database | None
     _failed: tuple[float, DatabaseUnavailableError] | None
     """The time and the error of the last failure to connect."""
+    _opens_on: asyncio.AbstractEventLoop | None
+    """The loop that it is just now being opened on."""
 
     def __init__(self, target: Target, prepare: Callable[[], Flow[None]]) -> None:
         """Describe what to run on; a database on a server of our own is prepared by a flow."""
@@ -71,6 +75,8 @@ class Runner:
     def open(self) -> None:
         """Connect, from blocking code. Does nothing if already open."""
         self._forget_what_is_gone()
+        if self._database is None:
+            self.refuse_own_loop()
         came = monotonic()
         with self._opening:
             if not self.is_open:
@@ -80,12 +86,19 @@ class Runner:
     async def aopen(self) -> None:
         """Connect on the running loop. Does nothing if already open."""
         self._forget_what_is_gone()
-        came = monotonic()
-        async with self._aopening:
+        came, opening = monotonic(), self._opening
+        # a thread or another loop may hold it
+        while not opening.acquire(blocking=False):  # noqa: ASYNC110 - it tells no loop
+            await asyncio.sleep(_AGAIN_SECONDS)
+        try:
+            self._opens_on = asyncio.get_running_loop()
             if not self.is_open:
                 with self._attempt(came):
-                    opening = Database.opened(self._target, AWAITED, self._prepare)
-                    self._database = await adone(opening)
+                    made = Database.opened(self._target, AWAITED, self._prepare)
+                    self._database = await adone(made)
+        finally:
+            self._opens_on = None
+            opening.release()
 
     @contextmanager
     def _attempt(self, came: float) -> Iterator[None]:
@@ -100,8 +113,8 @@ class Runner:
             raise
 
     def _begin_anew(self) -> None:
-        self._database = self._failed = None
-        self._opening, self._aopening = threading.Lock(), asyncio.Lock()
+        self._database = self._failed = self._opens_on = None
+        self._opening = threading.Lock()
         self._pid = os.getpid()
 
     def _forget_what_is_gone(self) -> None:
@@ -120,7 +133,7 @@ class Runner:
     @property
     def on_own_loop(self) -> bool:
         """Whether a blocking call would block the store's own loop here."""
-        loop = None if self._database is None else self._database.loop
+        loop = self._opens_on if self._database is None else self._database.loop
         return loop is not None and loop is _running_loop()
 
     def refuse_own_loop(self) -> None:
@@ -149,7 +162,7 @@ class Runner:
         """Close every connection and let go of an embedded server."""
         if self._database is not None and self.on_own_loop:
             database, self._database = self._database, None
-            await adone(database.close())
+            await whole(adone(database.close()))
         elif self.is_open:
             await asyncio.to_thread(self.close)
 

@@ -14,12 +14,13 @@ import pytest
 from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp
 
 from langmem_tiers import MemoryOrchestrator, TieredStore
+from langmem_tiers.core.errors import DatabaseUnavailableError
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.testing import Mode, StoreDriver
 from tests.support.coordinating import coordinator
 from tests.support.invariants import broken_rows
 from tests.support.opening import Opened, Opener, opened_store, text_index, tiered
-from tests.support.servers import blocked, sessions, wait_until
+from tests.support.servers import blocked, held, sessions, wait_until
 
 NS = ("acme", "loops")
 T = TypeVar("T")
@@ -189,6 +190,58 @@ async def test_the_first_calls_may_come_all_at_once(new_url: Callable[[], str], 
     await asyncio.gather(*(driver.put(NS, f"{n}", {"n": n}) for n in range(12)))
     assert len(await driver.search(NS, limit=100)) == 12
     await tiered(driver).aclose()
+    await asyncio.to_thread(wait_until, lambda: sessions(url) == 0)
+
+
+async def test_first_calls_that_block_and_that_are_awaited_open_one_database(
+    new_url: Callable[[], str],
+) -> None:
+    url = new_url()
+    store = TieredStore(url)
+    with held(url, "LOCK TABLE pg_catalog.pg_extension"):
+        calls = [asyncio.create_task(store.aput(NS, "own", {}))]
+        await asyncio.to_thread(wait_until, lambda: blocked(url))
+        calls.append(asyncio.create_task(asyncio.to_thread(store.put, NS, "thread", {})))
+        far = on_another_loop(lambda: store.aput(NS, "loop", {}))
+        calls.append(asyncio.ensure_future(far))
+        opening = store.runner._opening
+        await asyncio.to_thread(wait_until, opening.locked)
+        with pytest.raises(asyncio.InvalidStateError, match=r"await the method .* an `a`"):
+            store.get(NS, "own")
+    await asyncio.gather(*calls)
+    assert len(await store.asearch(NS)) == 3
+    await store.aclose()
+    await asyncio.to_thread(wait_until, lambda: sessions(url) == 0)
+
+
+def test_calls_of_one_loop_after_another_hear_that_no_server_answers() -> None:
+    store = TieredStore("postgresql://127.0.0.1:1/none")
+
+    async def errors() -> list[Any]:
+        calls = (store.aget(NS, "k") for _ in range(3))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    for _ in range(2):
+        assert {type(error) for error in asyncio.run(errors())} == {DatabaseUnavailableError}
+
+
+async def test_who_is_cancelled_as_they_close_a_store_leave_no_connection(
+    new_url: Callable[[], str],
+) -> None:
+    url = new_url()
+    store = TieredStore(url)
+    await store.aput(NS, "k", {})
+    database = store.runner._database
+    assert database is not None
+    async with database.pool._lock:
+        closing = asyncio.create_task(store.aclose())
+        while not database.pool._lock._waiters:  # noqa: ASYNC110 - a lock tells nobody
+            await asyncio.sleep(0.001)
+        closing.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert database.pool.closed
     await asyncio.to_thread(wait_until, lambda: sessions(url) == 0)
 
 
