@@ -20,6 +20,7 @@ from rich.table import Table
 from benchmarks.package_calls import calls
 from benchmarks.package_imports import Circle, circles, graph, longest_path
 from benchmarks.package_source import (
+    ERROR_CLASSES,
     FILE_LINES,
     FUNCTION_LINES,
     Module,
@@ -27,6 +28,7 @@ from benchmarks.package_source import (
     async_functions,
     check_lines,
     code_lines,
+    error_classes,
     functions,
     lines_below,
     modules,
@@ -41,7 +43,9 @@ def main(
     *,
     check: Annotated[
         bool,
-        typer.Option(help="Print what is too long or goes in a circle, and fail if anything does."),
+        typer.Option(
+            help="Print what is too long, too many or goes in a circle, and fail if any is."
+        ),
     ] = False,
 ) -> None:
     """Count what the package holds, and what a call runs of it."""
@@ -75,6 +79,7 @@ def sizes(read: Sequence[Module], project: Path) -> Iterator[tuple[str, str]]:
     yield "lines that check arguments by hand, docstrings included", f"{checks:,}"
     yield "files and folders at the top of the package", f"{entries(read[0].path.parent):,}"
     yield "names in __all__", f"{names_offered(read[0].tree):,}"
+    yield "public error classes", f"{len(_error_classes(read)):,}"
     for folder in ("tests", "benchmarks"):
         yield f"lines below {folder}/, all of them", f"{lines_below(project / folder):,}"
 
@@ -105,13 +110,20 @@ def entries(package: Path) -> int:
 
 
 def breaches(read: Sequence[Module]) -> Iterator[str]:
-    """A line for each file and each function that is too long, and for each circle of imports."""
+    """A line for each thing that is too long or too many, and for each circle of imports."""
     for one in _over(_files(read), FILE_LINES):
         yield f"{one.name}: {one.lines} lines, {FILE_LINES} are allowed"
     for one in _over(_functions(read), FUNCTION_LINES):
         yield f"{one.name}: a function of {one.lines} lines, {FUNCTION_LINES} are allowed"
+    if len(errors := _error_classes(read)) > ERROR_CLASSES:
+        several = f"{len(errors)} public error classes, {ERROR_CLASSES} are allowed"
+        yield f"{several}: {', '.join(errors)}"
     for circle in circles(graph(read, everywhere=True)):
         yield f"{', '.join(circle)}: a circle of imports, be it for types alone"
+
+
+def _error_classes(read: Sequence[Module]) -> list[str]:
+    return [name for one in read for name in error_classes(one.tree)]
 
 
 def _files(read: Sequence[Module]) -> list[Sized]:

@@ -12,6 +12,9 @@ from pathlib import Path
 FILE_LINES, FUNCTION_LINES = 600, 60
 """The most lines of a file and of a function (CONTRIBUTING.md)."""
 
+ERROR_CLASSES = 15
+"""The most public classes of errors: each is one that a caller may catch; codes say the rest."""
+
 _SILENT = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -139,3 +142,9 @@ def names_offered(tree: ast.Module) -> int:
         and isinstance(node.value, ast.List)
         and any(isinstance(one, ast.Name) and one.id == "__all__" for one in node.targets)
     )
+
+
+def error_classes(tree: ast.Module) -> list[str]:
+    """The public classes of errors: those that are named so."""
+    classes = (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    return [name for name in classes if name.endswith("Error") and not name.startswith("_")]

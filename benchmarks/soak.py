@@ -44,9 +44,9 @@ _FLAT, _MEMORY = 1.3, 1.1
 _TOLD = {
     "DatabaseUnavailableError",
     "OutcomeUnknownError",
-    "QueryTimeoutError",
     "ConflictError",
-    "PoolExhaustedError",
+    "DatabaseError (query_timeout)",
+    "DatabaseError (pool_exhausted)",
 }
 """What a caller may be told while servers are killed."""
 

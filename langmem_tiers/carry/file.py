@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from langmem_tiers.core.carried import CARRIED
 from langmem_tiers.core.checks import checked_path
 from langmem_tiers.core.config import Bounds
-from langmem_tiers.core.errors import ImportFileError, InvalidInputError, path_of, short
+from langmem_tiers.core.errors import FileError, InvalidInputError, path_of, short
 from langmem_tiers.forget.parts import lock, part_of
 
 FORMAT: Final = 1
@@ -216,7 +216,7 @@ class Reader:
             self._raw = self.path.open("rb")
         except OSError as error:
             problem = f"{path_of(self.path)} cannot be read ({error.strerror}); check the path"
-            raise ImportFileError(problem) from error
+            raise FileError(problem, code="import_file") from error
         self._file = gzip.GzipFile(fileobj=self._raw)
         try:
             self.header = self._header()
@@ -317,7 +317,7 @@ class Reader:
             raise self.refuse(self._number, f"the file is cut off or damaged ({error})") from error
         except OSError as error:
             problem = f"{path_of(self.path)} cannot be read ({error.strerror})"
-            raise ImportFileError(problem) from error
+            raise FileError(problem, code="import_file") from error
 
     def _value(self, raw: bytes) -> Any:
         if _ESCAPED in raw and _NUL.search(raw):  # one that is written as such is no JSON

@@ -30,7 +30,6 @@ from langmem_tiers.core.errors import (
     ConflictError,
     DatabaseError,
     InvalidInputError,
-    LeaseLostError,
     short,
 )
 from langmem_tiers.core.values import content_of
@@ -270,7 +269,7 @@ def import_all(how: Importing) -> Flow[ImportReport]:
         ConflictError: if somebody else imports the tenant meanwhile.
         InvalidInputError: if the file is not what was exported, is of another tenant or of a
             database that was set up otherwise, or if the tenant has anything already.
-        LeaseLostError: while somebody consolidates the tenant.
+        ConflictError (lease_lost): while somebody consolidates the tenant.
     """
     set_up = yield from _set_up()
     yield Query((), commit=True)
@@ -532,9 +531,10 @@ def _check_turn(tenant: str, calls: tuple[Call, ...]) -> Flow[None]:
     """Begin a transaction in which it is noted how far it came, if nobody else is at it."""
     _, held, noted = yield Query(calls)
     if not held:
-        raise LeaseLostError(
+        raise ConflictError(
             f"somebody consolidates {tenant!r}: what was imported is kept; import it again "
-            "for the rest when they are done"
+            "for the rest when they are done",
+            code="lease_lost",
         )
     if not noted:
         raise ConflictError(

@@ -19,7 +19,7 @@ from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.steps import Cycle, Proposal, StepCounts, StepDecision
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import ArchiveError, InvalidInputError, short
+from langmem_tiers.core.errors import FileError, InvalidInputError, short
 from langmem_tiers.core.memory import STATES, Place, decode
 from langmem_tiers.core.values import batches, content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, begun_anew, rows_of
@@ -191,8 +191,8 @@ class Archive(steps.CycleStep):
         """Write a file, then remove what is in it and has not changed meanwhile.
 
         Raises:
-            ArchiveError: if the file cannot be written, or not be read back.
-            LeaseLostError: if somebody else consolidates the tenant by now.
+            FileError (archive): if the file cannot be written, or not be read back.
+            ConflictError (lease_lost): if somebody else consolidates the tenant by now.
         """
         done, _ = yield from self.store_away(cycle, decisions)
         left = len(decisions) - done
@@ -394,7 +394,7 @@ def restore(how: Restoring, archive: str) -> Flow[RestoreReport]:
 
     Raises:
         InvalidInputError: if the tenant has no such archive.
-        ArchiveError: if the file is not what was written, or not for this database.
+        FileError (archive): if the file is not what was written, or not for this database.
     """
     files = yield from archives(how.tenant)
     file = next((one for one in files if archive in (one.archive, one.url)), None)
@@ -409,9 +409,10 @@ def restore(how: Restoring, archive: str) -> Flow[RestoreReport]:
     )
     for one in memories:
         if one.state not in (None, *STATES) or not isinstance(json.loads(one.value), dict):
-            raise ArchiveError(
+            raise FileError(
                 f"{one.key!r} of {file.url} is in a state, or has a value, that no verb reads: "
-                "nothing was restored"
+                "nothing was restored",
+                code="archive",
             )
     held = {one.id: one for one in memories}
     said = {id_: content_of(json.loads(one.value)) for id_, one in held.items()}
@@ -442,8 +443,9 @@ def _bring_back(
     _, listed, settings = yield Query((lock_call(keys, how.options), *asked))
     places = {id_: [one.tier, one.namespace, one.key] for id_, one in held.items()}
     if any(places.get(id_) != place for id_, *place in listed):
-        raise ArchiveError(
-            f"{file.url} holds other memories than those that left for it: nothing was restored"
+        raise FileError(
+            f"{file.url} holds other memories than those that left for it: nothing was restored",
+            code="archive",
         )
     memories = [held[row[0]] for row in listed if row[0] in wanted]
     _check_vectors(memories, dict(settings).get("vector"))
@@ -481,9 +483,10 @@ def _check_vectors(memories: Sequence[ArchivedMemory], shape: Mapping[str, Any] 
         return
     dims = None if shape is None else shape["dims"]
     if lengths != {dims}:
-        raise ArchiveError(
+        raise FileError(
             f"the archived vectors have {sorted(lengths)} dimensions, those of this database "
-            f"{dims}: restore into a database that was set up like the one they left"
+            f"{dims}: restore into a database that was set up like the one they left",
+            code="archive",
         )
 
 
@@ -495,9 +498,10 @@ def _check_exact(
         stored, wanted = ArchivedMemory(*row), held[row[0]]
         if stored == wanted or (stored.id in earned and _essence(stored) == _essence(wanted)):
             continue
-        raise ArchiveError(
+        raise FileError(
             f"{wanted.key!r} of {file.url} would not come back exactly as it was (vectors of "
-            "another type, or another version of Postgres): nothing was restored"
+            "another type, or another version of Postgres): nothing was restored",
+            code="archive",
         )
 
 

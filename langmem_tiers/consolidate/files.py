@@ -14,7 +14,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from langmem_tiers.consolidate.archive import TIMES, ArchivedMemory, Written
-from langmem_tiers.core.errors import ArchiveError, ConfigurationError, MissingExtraError, masked
+from langmem_tiers.core.errors import ConfigurationError, FileError, MissingExtraError, masked
 
 try:
     import fsspec
@@ -82,7 +82,7 @@ class ArchiveFiles:
             memories: What it holds.
 
         Raises:
-            ArchiveError: if it cannot be written, or is not read back as it was written.
+            FileError (archive): if it cannot be written, or is not read back as it was written.
             ConfigurationError: for a URL that fsspec does not know, or has no package for.
         """
         files, root = _opened(directory)
@@ -95,7 +95,7 @@ class ArchiveFiles:
         """Write what stays of a file beside it, and read it back; the file itself stays.
 
         Raises:
-            ArchiveError: if it cannot be written, or is not read back as it was written.
+            FileError (archive): if it cannot be written, or is not read back as it was written.
         """
         files, path = _opened(url)
         name = archive.rpartition("-")[0] or archive
@@ -105,7 +105,7 @@ class ArchiveFiles:
         """Whether there is such a file.
 
         Raises:
-            ArchiveError: if its place cannot be looked at.
+            FileError (archive): if its place cannot be looked at.
         """
         files, path = _opened(url)
         with _told_of(url, "looked for"):
@@ -115,7 +115,7 @@ class ArchiveFiles:
         """Remove a file, if it is there.
 
         Raises:
-            ArchiveError: if it cannot be removed.
+            FileError (archive): if it cannot be removed.
         """
         files, path = _opened(url)
         with _told_of(url, "removed"):
@@ -128,21 +128,23 @@ class ArchiveFiles:
         """What a file holds, if it is exactly what was written.
 
         Raises:
-            ArchiveError: if it is missing, damaged, replaced, or of another format.
+            FileError (archive): if it is missing, damaged, replaced, or of another format.
         """
         files, path = _opened(url)
         with _told_of(url, "read"):
             data = files.cat_file(path)
         if hashlib.sha256(data).hexdigest() != checksum:
-            raise ArchiveError(
+            raise FileError(
                 f"{masked(url)} is not the archive that was written (its SHA-256 differs): it was "
-                "damaged or replaced. Nothing was restored; bring the file back from a backup"
+                "damaged or replaced. Nothing was restored; bring the file back from a backup",
+                code="archive",
             )
         try:
             return _unpacked(data, url)
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
-            raise ArchiveError(
-                f"{masked(url)} is no archive of memories ({error}): nothing was changed"
+            raise FileError(
+                f"{masked(url)} is no archive of memories ({error}): nothing was changed",
+                code="archive",
             ) from error
 
 
@@ -177,9 +179,10 @@ def _written(
 
 def _check_same(back: bytes, data: bytes, url: str, memories: list[ArchivedMemory]) -> None:
     if back != data or _unpacked(back, url) != memories:
-        raise ArchiveError(
+        raise FileError(
             f"{masked(url)} was not read back as it was written: check the disk or the object "
-            "store. Nothing was archived"
+            "store. Nothing was archived",
+            code="archive",
         )
 
 
@@ -205,9 +208,10 @@ def _unpacked(data: bytes, url: str) -> list[ArchivedMemory]:
     """What a Parquet file of ours holds."""
     table = parquet.read_table(io.BytesIO(data))
     if json.loads(table.schema.metadata[_METADATA])["format"] != _FORMAT:
-        raise ArchiveError(
+        raise FileError(
             f"{masked(url)} is not an archive that can be restored: it has another format, of a "
-            "newer langmem-tiers perhaps. Nothing was changed"
+            "newer langmem-tiers perhaps. Nothing was changed",
+            code="archive",
         )
     for number, field in enumerate(table.schema):
         if field.type == _TIME:  # some lie beyond what Python can date
@@ -237,13 +241,14 @@ def _told_of(url: str, verb: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise ArchiveError(
+        raise FileError(
             f"{masked(url)} is not there: bring it back from where it was moved to, or from a "
-            "backup. Nothing was changed"
+            "backup. Nothing was changed",
+            code="archive",
         ) from error
     except OSError as error:
-        raise ArchiveError(
-            f"{masked(url)} cannot be {verb} ({error}); nothing was changed"
+        raise FileError(
+            f"{masked(url)} cannot be {verb} ({error}); nothing was changed", code="archive"
         ) from error
 
 

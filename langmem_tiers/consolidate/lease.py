@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from langmem_tiers.core.errors import LeaseLostError
+from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.postgres.flow import Flow, rows_of
 
 MISSED = timedelta(minutes=10)
@@ -73,10 +73,11 @@ def check_guard(rows: Sequence[Sequence[Any]], tenant: str) -> None:
     """Look at what `Cycle.guard` answered.
 
     Raises:
-        LeaseLostError: if somebody else consolidates the tenant.
+        ConflictError (lease_lost): if somebody else consolidates the tenant.
     """
     if rows and not rows[0][0]:
-        raise LeaseLostError(
+        raise ConflictError(
             f"somebody else consolidates {tenant!r} by now: this cycle changes nothing more. Begin "
-            "another one when theirs has ended"
+            "another one when theirs has ended",
+            code="lease_lost",
         )

@@ -405,7 +405,7 @@ def hold(
     """Lock what decisions are about, and see how it is now. The transaction stays open.
 
     Raises:
-        LeaseLostError: if somebody else consolidates the tenant.
+        ConflictError (lease_lost): if somebody else consolidates the tenant.
     """
     keys = [(cycle.tenant, "", LOCK)]
     ids: set[int] = set()
@@ -477,7 +477,7 @@ class MovingStep(CycleStep):
         """Move those that are as they were judged, in one transaction.
 
         Raises:
-            LeaseLostError: if somebody else consolidates the tenant.
+            ConflictError (lease_lost): if somebody else consolidates the tenant.
         """
         moves = self.moves(cycle, decisions)
         held = yield from hold(cycle, decisions, moves.values())
@@ -501,7 +501,7 @@ def note_seen(cycle: Cycle, step: str) -> Flow[None]:
     """Note that everything that was there at the cycle's moment has been looked at.
 
     Raises:
-        LeaseLostError: if somebody else consolidates the tenant.
+        ConflictError (lease_lost): if somebody else consolidates the tenant.
     """
     return _note(cycle, step, cycle.moment.now - GRACE)
 
@@ -510,7 +510,7 @@ def note_cycle(cycle: Cycle) -> Flow[None]:
     """The cycle has ended: by when it began the tenant's next one is due.
 
     Raises:
-        LeaseLostError: if somebody else consolidates the tenant.
+        ConflictError (lease_lost): if somebody else consolidates the tenant.
     """
     return _note(cycle, "cycle", cycle.moment.now)
 

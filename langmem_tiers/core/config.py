@@ -25,7 +25,7 @@ from langmem_tiers.core.checks import (
     whole,
 )
 from langmem_tiers.core.context import check_template, user_of
-from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, TooLargeError, short
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Place, Tier
 from langmem_tiers.core.vectors import EF_CONSTRUCTION, HNSW_M, Distance, VectorOptions
 
@@ -74,8 +74,8 @@ class Bounds:
     """What a store takes of one call: the configuration's `memory.bounds`.
 
     They are generous: whoever meets one has made a mistake, or knows why to raise it. What goes
-    beyond is refused by a `TooLargeError` before anything is embedded or written. All are our own
-    choice, for the reasons given.
+    beyond is refused by an `InvalidInputError` (too_large) before anything is embedded or written.
+    All are our own choice, for the reasons given.
 
     Raises:
         ConfigurationError: for a value that cannot work; the message begins with its key.
@@ -138,7 +138,7 @@ class Bounds:
                 return
         raise self.too_deep("a value")
 
-    def too_deep(self, what: str) -> TooLargeError:
+    def too_deep(self, what: str) -> InvalidInputError:
         """The error for what is nested too deeply."""
         return self._beyond("value_depth", f"{what} of more than {self.value_depth:,} levels")
 
@@ -185,10 +185,11 @@ class Bounds:
             raise self._beyond(name, f"{what} of {number}")
         return found
 
-    def _beyond(self, name: str, what: str) -> TooLargeError:
-        return TooLargeError(
+    def _beyond(self, name: str, what: str) -> InvalidInputError:
+        return InvalidInputError(
             f"{what} is beyond {name}, which is {getattr(self, name):,}: give less, or open the "
-            f"store with bounds=Bounds({name}=…)"
+            f"store with bounds=Bounds({name}=…)",
+            code="too_large",
         )
 
 

@@ -1,34 +1,35 @@
-"""What can go wrong, as one tree.
+"""What can go wrong, as one tree: what a caller catches, and the codes that say which it is.
 
     TieredMemoryError
     ├── InvalidInputError (ValueError)      the caller's mistake, found before anything is written
-    │   ├── InvalidTypeError (TypeError)    the wrong kind of thing
-    │   ├── InvalidFilterError
-    │   ├── TenantRequiredError             a call across tenants, where one at a time is seen
-    │   ├── NotQuarantinedError             nothing there to be released or rejected
-    │   ├── TooLargeError                   beyond the store's bounds
-    │   └── TierConflictError               a put through a tier the memory does not live in
+    │   │     invalid_filter                a filter that means nothing
+    │   │     not_quarantined               nothing there to be released or rejected
+    │   │     tenant_required               a call across tenants, where one at a time is seen
+    │   │     tier_conflict                 a put through a tier the memory does not live in
+    │   │     too_large                     beyond the store's bounds
+    │   └── InvalidTypeError (TypeError)    the wrong kind of thing
     ├── BudgetExceededError                 a turn has spent what it may
     ├── ConfigurationError (ValueError)     settings that cannot work, or do not fit this database
-    │   └── DimensionMismatchError
+    │         dimension_mismatch            it holds vectors of another size or type
     ├── MissingExtraError (ImportError)     an optional part is not installed
     ├── EmbeddingError                      the embedding model returned something unusable
-    │   └── EmbeddingFailedError            it raised: it refuses, or is away
+    │         model_failed                  it raised: it refuses, or is away
     ├── RollbackError                       a move that cannot be undone as things stand
     ├── ModelError                          a chat model named by the caller gave no usable answer
-    ├── ImportFileError                     a file that cannot be read as memories
-    ├── ArchiveError                        an archive that is not what was written
+    ├── FileError                           a file that is not what it is to be
+    │         archive                       an archive that is missing, or not what was written
+    │         import_file                   it cannot be read as memories
     ├── CheckpointError                     a checkpoint that no cycle of consolidation has written
-    ├── LeaseLostError                      somebody else consolidates this tenant by now
     └── DatabaseError                       Postgres refused, or is not there
+        │     embedded_server               the embedded Postgres cannot be started or found
+        │     migration                     the schema is of another version
+        │     not_set_up                    tables, vectors, pgvector or the database are missing
+        │     pool_exhausted                no connection became free
+        │     query_timeout                 it took too long, and was undone
         ├── DatabaseUnavailableError
         │   └── OutcomeUnknownError         it may have written, or not: the answer was lost
-        ├── PoolExhaustedError
-        ├── ConflictError                   somebody else was faster: repeat the call
-        ├── NotSetUpError
-        ├── QueryTimeoutError
-        ├── MigrationError
-        └── EmbeddedServerError
+        └── ConflictError                   somebody else was faster: repeat the call
+              lease_lost                    they consolidate this tenant: not before they are done
 
 Every message says what to do next. Errors of the database driver are wrapped once;
 the original is the `__cause__`.
@@ -38,7 +39,29 @@ from __future__ import annotations
 
 import re
 from reprlib import Repr
-from typing import Final
+from typing import Final, Literal, Self
+
+ErrorCode = Literal[
+    "archive",
+    "dimension_mismatch",
+    "embedded_server",
+    "import_file",
+    "invalid_filter",
+    "lease_lost",
+    "migration",
+    "model_failed",
+    "not_quarantined",
+    "not_set_up",
+    "pool_exhausted",
+    "query_timeout",
+    "tenant_required",
+    "tier_conflict",
+    "too_large",
+]
+"""What went wrong, more narrowly than the class says; each belongs to one class."""
+
+LASTING: Final[tuple[ErrorCode, ...]] = ("not_set_up", "migration")
+"""What does not mend itself: the database is to be set up, or the package to be changed."""
 
 _HEAD: Final = 1_600
 _TAIL: Final = 300
@@ -48,51 +71,26 @@ _TAIL: Final = 300
 class TieredMemoryError(Exception):
     """Root of every error this package raises on purpose."""
 
+    code: ErrorCode | None = None
+    """Which one it is of its class; None where the class says all."""
+
+    def __init__(self, message: str = "", *, code: ErrorCode | None = None) -> None:
+        """Say what is wrong and what to do next, and which one of its class it is."""
+        super().__init__(message)
+        self.code = code
+
 
 class InvalidInputError(TieredMemoryError, ValueError):
     """An argument that cannot be stored or asked for; nothing was written."""
 
-    def __init__(self, message: str = "") -> None:
+    def __init__(self, message: str = "", *, code: ErrorCode | None = None) -> None:
         """Keep the beginning and the end of a message that repeats what was given at length."""
         cut = f"{message[:_HEAD]} … {message[-_TAIL:]}"
-        super().__init__(min(message, cut, key=len))
+        super().__init__(min(message, cut, key=len), code=code)
 
 
 class InvalidTypeError(InvalidInputError, TypeError):
     """An argument of the wrong type; nothing was written."""
-
-
-class InvalidFilterError(InvalidInputError):
-    """A search filter that means nothing, such as an unknown operator."""
-
-
-class TenantRequiredError(InvalidInputError):
-    """A call across tenants, on a store that sees one tenant at a time; nothing was asked."""
-
-    def __init__(self, what: str) -> None:
-        """Say what was called."""
-        self.what = what
-        super().__init__(what)
-
-    def __str__(self) -> str:
-        """What was called, and what to do."""
-        return (
-            f"{self.what} crosses tenants, and this store has the rights of an application, which "
-            "sees one tenant in each transaction: name the tenant as the first label of the "
-            "namespace, or open a store as the database's owner or as a worker for this"
-        )
-
-
-class NotQuarantinedError(InvalidInputError):
-    """What is to be released or rejected is not quarantined, or not there; nothing was done."""
-
-
-class TooLargeError(InvalidInputError):
-    """A value, query, filter, limit or batch beyond the store's bounds; nothing was done."""
-
-
-class TierConflictError(InvalidInputError):
-    """A put through one tier's view, for a memory that lives in another tier."""
 
 
 class BudgetExceededError(TieredMemoryError):
@@ -103,32 +101,26 @@ class ConfigurationError(TieredMemoryError, ValueError):
     """Options that contradict each other, or the database they are used on."""
 
 
-class DimensionMismatchError(ConfigurationError):
-    """The database holds vectors of another size or type than the store is configured for."""
-
-
 class MissingExtraError(TieredMemoryError, ImportError):
     """An optional dependency is needed here and not installed."""
 
 
 class EmbeddingError(TieredMemoryError):
-    """The embedding model returned the wrong number, size or kind of vectors."""
+    """The embedding model raised, or returned the wrong number, size or kind of vectors."""
 
+    said: str = ""
+    """What a model said that raised."""
 
-class EmbeddingFailedError(EmbeddingError):
-    """The embedding model raised, which is the cause; nothing was written."""
-
-    def __init__(self, said: str) -> None:
-        """Say what the model said."""
-        self.said = said
-        super().__init__(said)
-
-    def __str__(self) -> str:
-        """What it said, and what to do."""
-        return (
-            f"the embedding model failed ({self.said}) and nothing was written: check its key, its "
-            "limits and the connection, then try again"
+    @classmethod
+    def of_model(cls, said: str) -> Self:
+        """Make the error of a model that raised, which is the cause; nothing was written."""
+        error = cls(
+            f"the embedding model failed ({said}) and nothing was written: check its key, its "
+            "limits and the connection, then try again",
+            code="model_failed",
         )
+        error.said = said
+        return error
 
 
 class RollbackError(TieredMemoryError):
@@ -139,24 +131,16 @@ class ModelError(TieredMemoryError):
     """A chat model named by the caller gave no usable answer; nothing was made of it."""
 
 
-class ImportFileError(TieredMemoryError):
-    """A file that is not in any format that can be imported."""
-
-
-class ArchiveError(TieredMemoryError):
-    """An archive file that is missing, damaged or not what was written; nothing was changed."""
+class FileError(TieredMemoryError):
+    """A file that is missing, damaged or not what it is to be; nothing was changed."""
 
 
 class CheckpointError(TieredMemoryError):
     """A checkpoint that is damaged, or that no cycle has written; nothing of it was carried out."""
 
 
-class LeaseLostError(TieredMemoryError):
-    """The lease of a tenant's consolidation is somebody else's; nothing was changed."""
-
-
 class DatabaseError(TieredMemoryError):
-    """Postgres refused a statement; the driver's error is the cause."""
+    """Postgres refused a statement, or cannot be asked; the driver's error is the cause."""
 
 
 class DatabaseUnavailableError(DatabaseError):
@@ -167,28 +151,29 @@ class OutcomeUnknownError(DatabaseUnavailableError):
     """The connection was lost before Postgres answered: what was to be written may be there."""
 
 
-class PoolExhaustedError(DatabaseError):
-    """Every connection of the pool stayed busy for the whole time-out."""
-
-
 class ConflictError(DatabaseError):
     """What a call had read was changed before it could write; nothing was written."""
 
 
-class NotSetUpError(DatabaseError):
-    """The database has no tables of this package, older ones, or not the vector tables."""
+def has_code(error: object, *codes: ErrorCode) -> bool:
+    """Whether an error is one of ours with one of these codes."""
+    return isinstance(error, TieredMemoryError) and error.code in codes
 
 
-class QueryTimeoutError(DatabaseError):
-    """A statement or a call took too long and was broken off: nothing of it is left."""
+def across_tenants(what: str) -> InvalidInputError:
+    """Make the error of a call across tenants, on a store that sees one tenant at a time."""
+    return InvalidInputError(
+        f"{what} crosses tenants, and this store has the rights of an application, which "
+        "sees one tenant in each transaction: name the tenant as the first label of the "
+        "namespace, or open a store as the database's owner or as a worker for this",
+        code="tenant_required",
+    )
 
 
-class MigrationError(DatabaseError):
-    """The database's schema version and this package's do not fit together."""
-
-
-class EmbeddedServerError(DatabaseError):
-    """The embedded Postgres could not be started or found."""
+def kind_of(error: BaseException) -> str:
+    """What kind an error is: its class, and its code if it has one."""
+    code = error.code if isinstance(error, TieredMemoryError) else None
+    return type(error).__name__ + (f" ({code})" if code else "")
 
 
 def worded(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from langmem_tiers.core.checks import MAX_NAMESPACE_BYTES, utf8_bytes
 from langmem_tiers.core.config import Bounds
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TooLargeError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 
 T = TypeVar("T")
 _STRING_OR_BIG_FLOAT = re.compile(r'"(?:[^"\\]++|\\.)*+"?|-?(?<![\d.])\d++(?:\.\d++)?e\+\d+')
@@ -26,7 +26,7 @@ def encode_value(value: Mapping[str, Any], bounds: Bounds | None = None) -> str:
     Raises:
         InvalidTypeError: if it is no mapping, or holds what JSON has no form for.
         InvalidInputError: for NaN, infinite numbers, NUL, lone surrogates or circular nesting.
-        TooLargeError: if it is too large, or nested too deeply.
+        InvalidInputError (too_large): if it is too large, or nested too deeply.
     """
     if not isinstance(value, Mapping):
         raise InvalidTypeError(
@@ -43,8 +43,9 @@ def encode_value(value: Mapping[str, Any], bounds: Bounds | None = None) -> str:
     except RecursionError as error:
         if bounds is not None:
             bounds.check_depth(value)
-        raise TooLargeError(
-            "the value is nested more deeply than Python can write from here; flatten it"
+        raise InvalidInputError(
+            "the value is nested more deeply than Python can write from here; flatten it",
+            code="too_large",
         ) from error
     if bounds is not None:
         bounds.check_value(value, text)

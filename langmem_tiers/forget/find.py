@@ -162,7 +162,7 @@ def read_files(archives: Sequence[ArchiveFile], files: Callable[[], Files]) -> F
     """Read what the files of a tenant hold. One that holds nothing alone any more may be gone.
 
     Raises:
-        ArchiveError: if any other is missing, or one is not what was written.
+        FileError (archive): if any other is missing, or one is not what was written.
         MissingExtraError: without the `archive` extra, if there is any.
     """
     found = []

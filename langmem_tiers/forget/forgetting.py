@@ -21,12 +21,7 @@ from uuid import uuid4
 
 from langmem_tiers.consolidate.archive import ArchiveFile, Files, Written, archives
 from langmem_tiers.consolidate.lease import thread_of
-from langmem_tiers.core.errors import (
-    ArchiveError,
-    ConflictError,
-    InvalidInputError,
-    InvalidTypeError,
-)
+from langmem_tiers.core.errors import ConflictError, FileError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import decode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget import parts
@@ -318,7 +313,7 @@ def _hashed(files: Files, file: ArchiveFile, hashes: Hashes) -> set[str]:
     """Hash what an archive holds, as far as it can be read: it goes in any case."""
     try:
         lines = files.read(file.url, file.checksum)
-    except ArchiveError:
+    except FileError:
         return set()
     return {hashes.of(content_of(json.loads(line.value))) for line in lines}
 

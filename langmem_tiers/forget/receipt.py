@@ -270,7 +270,7 @@ def verify(
 
     Raises:
         InvalidInputError: if the receipt is another tenant's or database's, or was changed.
-        ArchiveError: if an archive that is needed is missing or damaged.
+        FileError (archive): if an archive that is needed is missing or damaged.
     """
     hashes, new = yield from hashes_of(tenant)
     if receipt.tenant != tenant or new is not None:

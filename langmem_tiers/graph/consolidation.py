@@ -245,8 +245,8 @@ def select(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
         try:
             if kept := (yield from run.steps[one].finish(cycle)):
                 stay[one] = {"kept": kept}
-        except errors.LeaseLostError:
-            if run.held is not None:
+        except errors.ConflictError as error:
+            if run.held is not None or error.code != "lease_lost":
                 raise  # a worker that has lost its lease stops
             return {**_OVER, "taken_over": True, "counts": stay}
     return {**_OVER, "counts": stay}
@@ -284,8 +284,8 @@ def apply(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
         return {"counts": {name: {"left": {LEFT_OUT: len(decisions)}}}}
     try:
         done = yield from run.steps[name].apply(run.cycle(state), decisions)
-    except errors.LeaseLostError:
-        if run.held is not None:
+    except errors.ConflictError as error:
+        if run.held is not None or error.code != "lease_lost":
             raise  # a worker that has lost its lease stops
         return {"taken_over": True, "counts": {name: {"left": {TAKEN: len(decisions)}}}}
     return {"counts": {name: done}}
@@ -302,8 +302,8 @@ def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     if state["skipped"] is None and not over:
         try:
             yield from note_cycle(run.cycle(state))
-        except errors.LeaseLostError:
-            if run.held is not None:
+        except errors.ConflictError as error:
+            if run.held is not None or error.code != "lease_lost":
                 raise  # a worker that has lost its lease stops
             over = True
     said = {

@@ -205,9 +205,10 @@ def told_to_model() -> Iterator[None]:
         yield
     except InvalidInputError as error:
         raise ToolException(str(error)) from error
-    except (errors.NotSetUpError, errors.MigrationError):
-        raise  # these do not mend themselves
-    except (errors.DatabaseError, errors.EmbeddingFailedError) as error:
+    except (errors.DatabaseError, errors.EmbeddingError) as error:
+        away = isinstance(error, errors.DatabaseError) or error.code == "model_failed"
+        if not away or error.code in errors.LASTING:
+            raise
         _log.warning("a tool goes without its memory: %s", error)
         unknown = isinstance(error, errors.OutcomeUnknownError)
         raise ToolException(prompts.MEMORY_IN_DOUBT if unknown else prompts.MEMORY_AWAY) from error

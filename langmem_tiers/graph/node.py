@@ -467,11 +467,10 @@ OnHookError = Literal["tell", "raise"]
 # A mistake in the graph, an error that does not mend itself and an exception that is no error are
 # raised, not told.
 _RAISED: Final = (ConfigurationError, GraphBubbleUp)
-_LASTING: Final = (errors.NotSetUpError, errors.MigrationError, InvalidInputError)
 _FAILS: Final[Mapping[str, tuple[type[Exception], ...]]] = {
     "raise": (Exception,),
     "tell": _RAISED,
-    "continue": (*_RAISED, *_LASTING),
+    "continue": (*_RAISED, InvalidInputError),
 }
 """The errors that fail the run, by what is to become of it."""
 
@@ -488,10 +487,11 @@ def going_on(
     try:
         yield
     except Exception as error:  # an outermost edge: a model's client can raise anything
-        spared = isinstance(error, errors.TooLargeError) and on_error != "raise"
-        if isinstance(error, _FAILS[on_error]) and not spared:
+        spared = errors.has_code(error, "too_large") and on_error != "raise"
+        lasts = errors.has_code(error, *errors.LASTING) and on_error == "continue"
+        if lasts or (isinstance(error, _FAILS[on_error]) and not spared):
             raise
-        kind, text = type(error).__name__, "the run goes on without its memory (%s): %s"
+        kind, text = errors.kind_of(error), "the run goes on without its memory (%s): %s"
         if told is not None:
             told[during] = f"{kind}: {error}"
         ours = isinstance(error, errors.TieredMemoryError)

@@ -347,7 +347,7 @@ def store_heard(step: Step) -> Flow[Update]:
                     if len(mine) > 1 and not isinstance(error, errors.DatabaseError):
                         waiting = [[one] for one in mine]
                         continue
-                    left += [] if isinstance(error, errors.TooLargeError) else mine
+                    left += [] if error.code == "too_large" else mine
                     failed.append(error)
         update = {HEARD: Heard(**{**heard, "left": left})}
         if failed:

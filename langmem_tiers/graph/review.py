@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import parsed_moment
-from langmem_tiers.core.errors import ConflictError, InvalidInputError, NotQuarantinedError, short
+from langmem_tiers.core.errors import ConflictError, InvalidInputError, short
 from langmem_tiers.graph.node import NodeConfig, Scope, Step, Update, asked
 from langmem_tiers.memory.base import MAX_LIMIT, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -169,7 +169,9 @@ def _carried_out(memory: MemoryCoordinator, one: Decided) -> Flow[None]:
         yield from asked(verb, one["key"], reason=one["reason"], version=version)
     except ConflictError:
         return
-    except NotQuarantinedError:
+    except InvalidInputError as error:
+        if error.code != "not_quarantined":
+            raise
         if one["id"] in {each.id for each in (yield from _held(memory))}:
             raise  # it is not that somebody was quicker: another memory has its key
 

@@ -345,9 +345,10 @@ class ConsolidationWorker:
         try:
             with checkpointing():
                 yield
-        except errors.LeaseLostError as error:
-            _log.warning("%s", error)
         except Exception as error:  # noqa: BLE001 - an outermost edge: one tenant's work ends here
+            if errors.has_code(error, "lease_lost"):
+                _log.warning("%s", error)
+                return
             self.failures[tenant] = error
             _log.exception("the cycle of %s broke off; the next pass goes on with it", tenant)
 
@@ -433,11 +434,13 @@ class Lease:
         """Hold it for longer.
 
         Raises:
-            LeaseLostError: if somebody else holds it by now.
+            ConflictError (lease_lost): if somebody else holds it by now.
         """
         terms = self.tenant, self.fence, self.store.flows.now, self.seconds
         if not (yield from asked(self.store.run, lease.renew(*terms))):
-            raise errors.LeaseLostError(f"the lease of {self.tenant!r} has another holder by now")
+            raise errors.ConflictError(
+                f"the lease of {self.tenant!r} has another holder by now", code="lease_lost"
+            )
 
     def keep(self) -> None:
         """Renew until its end; the cycle itself hears of a loss, at its next step."""
@@ -445,9 +448,9 @@ class Lease:
         while not self.ending.wait(pause):
             try:
                 CALLER.run(self.renew())
-            except errors.LeaseLostError:
-                return
-            except errors.DatabaseError:
+            except errors.DatabaseError as error:
+                if error.code == "lease_lost":
+                    return
                 text = "the lease of %s could not be renewed: trying again in %g s"
                 _log.warning(text, self.tenant, pause, exc_info=True)
 

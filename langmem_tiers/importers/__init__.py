@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from langmem_tiers.core.checks import checked_choice
-from langmem_tiers.core.errors import ImportFileError, InvalidInputError
+from langmem_tiers.core.errors import FileError, InvalidInputError
 from langmem_tiers.importers.formats import FORMATS
 from langmem_tiers.importers.records import (
     BadRecord,
@@ -38,7 +38,7 @@ def detect_format(path: Path) -> Format:
     """Return the format of a file, told by the first record that can be recognised.
 
     Only the first hundred records are looked at; the file's name says nothing.
-    Raises `ImportFileError` for a file that is missing, a directory, empty, not UTF-8 or in
+    Raises `FileError` (import_file) for a file that is missing, a directory, empty, not UTF-8 or in
     none of the formats.
     """
     return _detect(checked_file(path))
@@ -56,7 +56,7 @@ def read_records(
     the file's name without its extension. JSON Lines are read line by line, JSON documents
     whole. A message list, a LoCoMo session and a ChatGPT conversation are one session each.
 
-    Raises, before the first record, `ImportFileError` as `detect_format` does, and
+    Raises, before the first record, `FileError` as `detect_format` does, and
     `InvalidInputError` for a tenant that cannot start a namespace.
 
     >>> import tempfile
@@ -76,7 +76,7 @@ def read_records(
 def count_records(path: Path, *, format: Format | None = None) -> int:  # noqa: A002  # as above
     """Return how many items `read_records` yields for a file, good and bad.
 
-    The file is read once for it. Raises `ImportFileError` as `read_records` does.
+    The file is read once for it. Raises `FileError` as `read_records` does.
     """
     return sum(1 for _ in read_records(path, format=format))
 
@@ -102,6 +102,7 @@ def _detect(path: Path) -> Format:
         for form, reads in FORMATS.items():
             if reads.recognises(element.value):
                 return form
-    raise ImportFileError(
-        f"{path} is in no format that can be imported; supported are {_SUPPORTED}"
+    raise FileError(
+        f"{path} is in no format that can be imported; supported are {_SUPPORTED}",
+        code="import_file",
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from langmem_tiers.core.checks import checked_path
-from langmem_tiers.core.errors import ImportFileError, InvalidInputError, path_of
+from langmem_tiers.core.errors import FileError, InvalidInputError, path_of
 from langmem_tiers.importers.records import BadRecord, Where
 
 _SAMPLE = 100
@@ -41,23 +41,25 @@ def checked_file(given: object) -> Path:
     """The path of a readable, non-empty UTF-8 file.
 
     Raises:
-        ImportFileError: if there is none.
+        FileError (import_file): if there is none.
         InvalidInputError: for what is no path.
     """
     path = checked_path(given, "a file to import")
     try:
         if path.is_dir():
-            raise ImportFileError(f"{path} is a directory; name one file in it")
+            raise FileError(f"{path} is a directory; name one file in it", code="import_file")
         if not path.exists():
-            raise ImportFileError(f"{path} does not exist; check the path")
+            raise FileError(f"{path} does not exist; check the path", code="import_file")
         if not path.is_file():
-            raise ImportFileError(f"{path} is not a regular file; save its content to one first")
+            raise FileError(
+                f"{path} is not a regular file; save its content to one first", code="import_file"
+            )
         filled = sum(1 for _ in _lines(path))
     except OSError as error:
         problem = f"{path_of(path)} cannot be read ({error.strerror}); check its permissions"
-        raise ImportFileError(problem) from error
+        raise FileError(problem, code="import_file") from error
     if not filled:
-        raise ImportFileError(f"{path} is empty; there is nothing to import")
+        raise FileError(f"{path} is empty; there is nothing to import", code="import_file")
     return path
 
 
@@ -68,9 +70,10 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             try:
                 line = (raw.removeprefix(_BOM) if number == 1 else raw).decode().rstrip(_SPACE)
             except UnicodeDecodeError as error:
-                raise ImportFileError(
+                raise FileError(
                     f"{path} is not UTF-8 text (line {number}); save it as UTF-8 and import it "
-                    "again"
+                    "again",
+                    code="import_file",
                 ) from error
             if line:
                 yield number, line

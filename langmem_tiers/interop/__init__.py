@@ -320,7 +320,7 @@ def open_tier(
     Raises:
         MissingExtraError: if langchain-postgres is not installed.
         ConfigurationError: if the store's index has no vectors.
-        NotSetUpError: if the database was not set up by this version.
+        DatabaseError (not_set_up): if the database was not set up by this version.
 
     Example:
         ```python

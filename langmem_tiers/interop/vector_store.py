@@ -144,7 +144,7 @@ def _check(store: TieredStore, schema: str) -> Flow[None]:
     (((exists,),),) = yield Query((Call("has_documents", {"view": view}),), commit=True)
     if not exists:
         use = "call store.setup() once with this version"
-        raise errors.NotSetUpError(f"this database has no view {view}: {use}")
+        raise errors.DatabaseError(f"this database has no view {view}: {use}", code="not_set_up")
 
 
 async def _without_session(

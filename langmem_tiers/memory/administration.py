@@ -149,10 +149,10 @@ def archive(memory: Memory, policy: ArchivalPolicy, *, dry_run: bool = True) -> 
     until it is cleared stays as well, and what is intended still.
 
     Raises:
-        ArchiveError: if a file cannot be written, or not be read back; what is in the files
+        FileError (archive): if a file cannot be written, or not be read back; what is in the files
             before it is archived.
         ConfigurationError: for a URL that fsspec does not know.
-        LeaseLostError: if a worker is consolidating the tenant.
+        ConflictError (lease_lost): if a worker is consolidating the tenant.
         MissingExtraError: without the `archive` extra.
 
     Example:
@@ -176,7 +176,7 @@ def restore_archive(memory: Memory, archive: str) -> Flow[RestoreReport]:
         archive: Its name or its URL, as `archives` lists them.
 
     Raises:
-        ArchiveError: if the file is missing, damaged, or not what was written; nothing was
+        FileError (archive): if the file is missing, damaged, or not what was written; nothing was
             restored.
         InvalidInputError: if the tenant has no such archive.
         MissingExtraError: without the `archive` extra.
@@ -292,7 +292,7 @@ def import_tenant(
         ConflictError: if somebody else imports the tenant meanwhile.
         InvalidInputError: if the file is not what was exported, the tenant has anything already, or
             the database was set up otherwise or has another version.
-        LeaseLostError: while somebody consolidates the tenant.
+        ConflictError (lease_lost): while somebody consolidates the tenant.
 
     Example:
         ```python

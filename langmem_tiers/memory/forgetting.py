@@ -93,7 +93,7 @@ def forget(
             another name than its session stays: delete it yourself.
 
     Raises:
-        ArchiveError: if an archive that may hold it cannot be read or written.
+        FileError (archive): if an archive that may hold it cannot be read or written.
         InvalidInputError: if nothing, or more than one thing is named, there is no such memory, or
             the context's user asks for more than what is that user's own.
         MissingExtraError: without the `archive` extra, if the tenant has archives.

@@ -10,7 +10,13 @@ from uuid import uuid4
 
 from langmem_tiers.core.checks import checked_list, hint, label, share, utf8_bytes
 from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions
-from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import (
+    EmbeddingError,
+    ErrorCode,
+    InvalidInputError,
+    InvalidTypeError,
+    short,
+)
 from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier, encode
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
 from langmem_tiers.core.vectors import PackedVector, pack
@@ -66,7 +72,7 @@ def get_context(
 
     Raises:
         InvalidInputError: for an argument that makes no sense; nothing was asked.
-        QueryTimeoutError: if it took longer than the settings' `query_timeout_ms`.
+        DatabaseError (query_timeout): if it took longer than the settings' `query_timeout_ms`.
     """
     whose = {"project_id": project_id, "session_id": session_id}
     ask = recall_query(memory, query, embedding=embedding, **whose, **options)
@@ -191,7 +197,7 @@ def stats(memory: Memory) -> Flow[LearningStats]:
 def known(
     memory: Memory,
     key: str,
-    absent: type[InvalidInputError] = InvalidInputError,
+    absent: ErrorCode | None = None,
     *,
     everywhere: bool = False,
 ) -> Flow[Candidate]:
@@ -200,14 +206,14 @@ def known(
     It is sought `everywhere` in the tenant by those who look after all of it.
 
     Raises:
-        InvalidInputError: for what is no key, if it reaches none (as `absent`), or if it reaches
-            several elsewhere.
+        InvalidInputError: for what is no key, if it reaches none (with the code `absent`), or if it
+            reaches several elsewhere.
     """
     context = memory.context
     found = yield from find(context, memory_key(key), TIERS, memory.tiered_store.flows)
     one = own_or_only(found, key, context) if everywhere else meant(found, key, context)
     if one is None:
-        raise absent((yield from why_absent(key, context)))
+        raise InvalidInputError((yield from why_absent(key, context)), code=absent)
     return one
 
 

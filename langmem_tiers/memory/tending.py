@@ -13,7 +13,7 @@ from langmem_tiers.consolidate.models import summariser_of
 from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.checks import checked_flag, checked_kind, label, name, parsed_moment
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, NotQuarantinedError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Place, Tier, encode
 from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import Memory, checked_limit
@@ -201,7 +201,7 @@ def release(
         version: The `version` of it that was looked at; any, if not given.
 
     Raises:
-        NotQuarantinedError: if there is no such memory, or it is not quarantined.
+        InvalidInputError (not_quarantined): if there is no such memory, or it is not quarantined.
         InvalidInputError: if several beside the context's own have the key.
         ConflictError: if it was written since that version; nothing was done.
     """
@@ -221,7 +221,7 @@ def reject(memory: Memory, key: str, *, reason: str, version: datetime | None = 
         version: The `version` of it that was looked at; any, if not given.
 
     Raises:
-        NotQuarantinedError: if there is no such memory, or it is not quarantined.
+        InvalidInputError (not_quarantined): if there is no such memory, or it is not quarantined.
         InvalidInputError: if several beside the context's own have the key.
         ConflictError: if it was written since that version; nothing was done.
     """
@@ -263,6 +263,6 @@ def _version(given: datetime | None) -> datetime | None:
 def _meant(memory: Memory, key: str) -> Flow[Located]:
     context = memory.context
     one = yield from recalling.known(
-        memory, key, NotQuarantinedError, everywhere=context.project_id is None
+        memory, key, "not_quarantined", everywhere=context.project_id is None
     )
     return Located(Place(one.tenant, one.namespace), one.key, one.id)

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from langmem_tiers.core.errors import EmbeddedServerError, MissingExtraError
+from langmem_tiers.core.errors import DatabaseError, MissingExtraError
 
 if sys.platform != "win32":
     import fcntl
@@ -133,7 +133,9 @@ class Cluster:
         while (answer := answer_of(address, _SILENT_AT_START)) is not Answer.READY:
             waited = time.monotonic() - began
             if waited > _START_SECONDS:
-                raise EmbeddedServerError(self._failure("Postgres does not become ready"))
+                raise DatabaseError(
+                    self._failure("Postgres does not become ready"), code="embedded_server"
+                )
             if answer is Answer.NONE:
                 self._start(insisting=waited > _REMNANT_SECONDS)
             elif answer is Answer.SILENT or self._stopping():
@@ -157,7 +159,7 @@ class Cluster:
         """
         asked = answer is Answer.READY or (answer is Answer.NOT_NOW and self._stopping())
         for mode, seconds in [_FAST, _IMMEDIATE] if asked else [_IMMEDIATE]:
-            with contextlib.suppress(EmbeddedServerError):  # the lines below see whether it stopped
+            with contextlib.suppress(DatabaseError):  # the lines below see whether it stopped
                 self._pg_ctl("stop", seconds, "-m", mode)
             if not listens(address):
                 return
@@ -165,14 +167,15 @@ class Cluster:
         patience = time.monotonic() + _KILLED_SECONDS
         while listens(address):
             if time.monotonic() > patience:
-                raise EmbeddedServerError(self._failure("Postgres does not stop"))
+                raise DatabaseError(self._failure("Postgres does not stop"), code="embedded_server")
             time.sleep(0.05)
 
     def _refuse_foreign(self) -> None:
         if _OURS not in self._text("postmaster.opts"):  # a server of ours has written it
-            raise EmbeddedServerError(
+            raise DatabaseError(
                 f"Another program runs a Postgres server on {self.data}: stop that server, or "
-                "pass its URL instead of the directory."
+                "pass its URL instead of the directory.",
+                code="embedded_server",
             )
 
     def _start(self, *, insisting: bool) -> None:
@@ -190,7 +193,7 @@ class Cluster:
         self._drop_stale_locks()
         try:
             self._pg_ctl("start", _START_SECONDS, "-l", log.name, "-o", _SERVER_OPTIONS)
-        except EmbeddedServerError:
+        except DatabaseError:
             if not any(sign in self._log() for sign in _REMNANT_SIGNS):
                 raise
             log.unlink()
@@ -227,7 +230,9 @@ class Cluster:
     def _run(self, program: str, *arguments: str) -> None:
         result = run([str(self.programs / program), *arguments], self.account, self.data)
         if result.returncode != 0:
-            raise EmbeddedServerError(self._failure(f"{program} failed", result.stdout))
+            raise DatabaseError(
+                self._failure(f"{program} failed", result.stdout), code="embedded_server"
+            )
 
     def _failure(self, what: str, output: str = "") -> str:
         details = "\n".join(text for text in (output.strip(), self._log()) if text)
@@ -248,8 +253,9 @@ def version_of(data: Path) -> int:
     """Return the major version that created a data directory."""
     text = (data / "PG_VERSION").read_text(errors="replace").strip()
     if not text.isdigit() or int(text) not in PROGRAMS:
-        raise EmbeddedServerError(
-            f"{data} was created by Postgres {text}; the embedded Postgres is 16 or 18."
+        raise DatabaseError(
+            f"{data} was created by Postgres {text}; the embedded Postgres is 16 or 18.",
+            code="embedded_server",
         )
     return int(text)
 
@@ -260,9 +266,10 @@ def _owner_of(data: Path) -> int | None:
         return None
     owner = data.stat().st_uid
     if owner == 0:
-        raise EmbeddedServerError(
+        raise DatabaseError(
             f"{data} belongs to root, and Postgres refuses to run as root: give it to another "
-            f"account, for instance with chown -R {ACCOUNT}."
+            f"account, for instance with chown -R {ACCOUNT}.",
+            code="embedded_server",
         )
     return owner
 
@@ -402,9 +409,10 @@ def system_account() -> int:
         subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - constant
         return pwd.getpwnam(ACCOUNT).pw_uid  # another process may have created it
     except (KeyError, FileNotFoundError) as error:
-        raise EmbeddedServerError(
+        raise DatabaseError(
             f"Postgres refuses to run as root, and the system account {ACCOUNT} for it cannot be "
-            f"created: run as an ordinary user, or create {ACCOUNT}."
+            f"created: run as an ordinary user, or create {ACCOUNT}.",
+            code="embedded_server",
         ) from error
 
 
@@ -412,7 +420,7 @@ def runnable_by(account: int | None, programs: Path) -> Path:
     """Return the programs, or a copy of them for an account that may not run them.
 
     Raises:
-        EmbeddedServerError: there is no folder in which the account may run a copy.
+        DatabaseError (embedded_server): there is no folder in which the account may run a copy.
 
     """
     if account is None or _may_run(account, programs):
@@ -421,11 +429,12 @@ def runnable_by(account: int | None, programs: Path) -> Path:
         copied = _copied(programs, shelf)
         if copied is not None and _may_run(account, copied):
             return copied
-    raise EmbeddedServerError(
+    raise DatabaseError(
         f"The account that runs Postgres for root may not run {programs / 'initdb'}, nor a copy: "
         f"none could be put in {', '.join(str(shelf) for shelf in _SHELVES)}. Let root write to "
         "one of them and programs run there, install the package where every user can read it, or "
-        "do not run as root."
+        "do not run as root.",
+        code="embedded_server",
     )
 
 

@@ -27,7 +27,7 @@ from psycopg.pq.abc import PGconn
 from psycopg.types.array import ListDumper
 from psycopg.types.datetime import TimestamptzBinaryLoader
 
-from langmem_tiers.core.errors import NotSetUpError
+from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
 from langmem_tiers.postgres.driver import NEVER, Deadline
@@ -286,7 +286,7 @@ class _NoVectorDumper(_VectorDumper):
     """Stands in where the database has no vector type yet."""
 
     def dump(self, obj: PackedVector) -> Buffer | None:  # noqa: ARG002 - nothing to send it to
-        raise NotSetUpError(NOT_SET_UP)
+        raise DatabaseError(NOT_SET_UP, code="not_set_up")
 
 
 class _Escaping:

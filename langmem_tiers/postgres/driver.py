@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar, cast
 
-from langmem_tiers.core.errors import QueryTimeoutError
+from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.threads import Daemons, Work, adone, done
 from langmem_tiers.postgres.flow import ITEMS_IN_A_CALL, Ask
 
@@ -243,11 +243,12 @@ class Deadline:
         """Return the seconds to wait for something that has a limit of its own."""
         return limit if self.left is None else min(limit, self.left)
 
-    def late(self, waited_for: str) -> QueryTimeoutError:
+    def late(self, waited_for: str) -> DatabaseError:
         """Make the error of a call whose time ran out before anything of it was written."""
-        return QueryTimeoutError(
+        return DatabaseError(
             f"the call was not done within {self.seconds:g} seconds: {waited_for}; for more time "
-            f"{_MORE_TIME}"
+            f"{_MORE_TIME}",
+            code="query_timeout",
         )
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final, Literal, Self
 
 from langmem_tiers.core.checks import checked_path
-from langmem_tiers.core.errors import EmbeddedServerError, InvalidInputError, short
+from langmem_tiers.core.errors import DatabaseError, InvalidInputError, short
 from langmem_tiers.postgres import cluster
 
 if sys.platform != "win32":
@@ -100,12 +100,13 @@ class EmbeddedPostgres:
         """The URL of database `postgres`, as its superuser; valid until `stop`.
 
         Raises:
-            EmbeddedServerError: the handle is not started (in this process).
+            DatabaseError (embedded_server): the handle is not started (in this process).
 
         """
         if self._url is None:
-            raise EmbeddedServerError(
-                f"The embedded Postgres in {self.path} is not started here: call start() first."
+            raise DatabaseError(
+                f"The embedded Postgres in {self.path} is not started here: call start() first.",
+                code="embedded_server",
             )
         return self._url
 
@@ -116,14 +117,15 @@ class EmbeddedPostgres:
 
         Raises:
             MissingExtraError: the wheel with the Postgres programs is not installed.
-            EmbeddedServerError: the directory holds something else, or data of another version,
-                belongs to another user or server, or Postgres does not start.
+            DatabaseError (embedded_server): the directory holds something else, or data of another
+                version, belongs to another user or server, or Postgres does not start.
 
         """
         with self._lock, _as_server_error(self.path):
             if sys.platform == "win32":
-                raise EmbeddedServerError(
-                    "The embedded Postgres needs Linux or macOS; pass the URL of a server."
+                raise DatabaseError(
+                    "The embedded Postgres needs Linux or macOS; pass the URL of a server.",
+                    code="embedded_server",
                 )
             cluster.programs_of(self._version or cluster.NEWEST)
             _refuse_foreign(self.path)
@@ -139,15 +141,16 @@ class EmbeddedPostgres:
         meanwhile stays so.
 
         Raises:
-            EmbeddedServerError: the handle is not started, its directory is gone, or Postgres
-                does not start.
+            DatabaseError (embedded_server): the handle is not started, its directory is gone, or
+                Postgres does not start.
 
         """
         with self._lock, _as_server_error(self.path):
             if self.url and _data_of(self.path) is None:
-                raise EmbeddedServerError(
+                raise DatabaseError(
                     f"The data of the embedded Postgres in {self.path} is gone: restore the "
-                    "directory, or close the store and open it to begin with an empty one."
+                    "directory, or close the store and open it to begin with an empty one.",
+                    code="embedded_server",
                 )
             with cluster.exclusively(self.path):
                 self._join()
@@ -160,7 +163,7 @@ class EmbeddedPostgres:
         nothing that was committed.
 
         Raises:
-            EmbeddedServerError: the server goes on after it was killed.
+            DatabaseError (embedded_server): the server goes on after it was killed.
 
         """
         with self._lock, _as_server_error(self.path):
@@ -225,9 +228,10 @@ class EmbeddedPostgres:
             (self._alias / "pg").symlink_to(data)
         short = self._alias / "pg"
         if not cluster.fits_socket_address(short):
-            raise EmbeddedServerError(
+            raise DatabaseError(
                 f"No socket address is short enough for {data}: use a directory with a shorter "
-                "path, or point TMPDIR to one."
+                "path, or point TMPDIR to one.",
+                code="embedded_server",
             )
         return short
 
@@ -274,9 +278,10 @@ def _refuse_foreign(path: Path) -> None:
         return
     foreign = {entry.name for entry in path.iterdir()} - {_UNFINISHED, _USERS, _MOUNT_POINT}
     if foreign:
-        raise EmbeddedServerError(
+        raise DatabaseError(
             f"{path} is neither empty nor a Postgres data directory (it holds "
-            f"{min(foreign)!r}): name a directory that is empty or does not exist yet."
+            f"{min(foreign)!r}): name a directory that is empty or does not exist yet.",
+            code="embedded_server",
         )
 
 
@@ -289,7 +294,8 @@ def _ready_cluster(path: Path, version: int | None) -> cluster.Cluster:
     """Return the cluster of a directory, created if there is none; it may not run yet.
 
     Raises:
-        EmbeddedServerError: the directory holds something else, or data of another version.
+        DatabaseError (embedded_server): the directory holds something else, or data of another
+            version.
 
     """
     _refuse_foreign(path)
@@ -298,10 +304,11 @@ def _ready_cluster(path: Path, version: int | None) -> cluster.Cluster:
         return _new_cluster(path, version or cluster.NEWEST)
     found = cluster.version_of(data)
     if version not in {None, found}:
-        raise EmbeddedServerError(
+        raise DatabaseError(
             f"{path} was created by Postgres {found}, and version={version} was asked for: pass "
             f"version={found} or leave it out, or copy the data into a new directory with "
-            "pg_dump."
+            "pg_dump.",
+            code="embedded_server",
         )
     return cluster.Cluster(data, found)
 
@@ -404,7 +411,8 @@ def _as_server_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise EmbeddedServerError(
+        raise DatabaseError(
             f"The embedded Postgres cannot use {path} ({error}): choose a directory on a local "
-            "disk that this user may write to."
+            "disk that this user may write to.",
+            code="embedded_server",
         ) from error

@@ -74,15 +74,16 @@ def translated(
     `effect` is what a flow asked for meanwhile, if one did.
     """
     if isinstance(error, PoolTimeout):
-        return errors.PoolExhaustedError(
+        return errors.DatabaseError(
             "no connection became free in time: raise pool_config['max_size'], or its 'timeout' "
             "(seconds) and the store's Bounds(call_timeout_ms=…), or look for what holds "
-            "connections so long"
+            "connections so long",
+            code="pool_exhausted",
         )
     if isinstance(error, psycopg.errors.QueryCanceled | Unanswered):
-        return errors.QueryTimeoutError(_timed_out(error, effect))
+        return errors.DatabaseError(_timed_out(error, effect), code="query_timeout")
     if (missing := _missing(error, effect)) is not None:
-        return errors.NotSetUpError(missing)
+        return errors.DatabaseError(missing, code="not_set_up")
     if (refused := _refused(error, effect)) is not None:
         return errors.DatabaseError(refused)
     if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
@@ -158,8 +159,9 @@ def checkpointing() -> Iterator[None]:
     try:
         yield
     except _MISSING as error:
-        raise errors.NotSetUpError(
-            "this database has no tables of the checkpointer: call its setup() once"
+        raise errors.DatabaseError(
+            "this database has no tables of the checkpointer: call its setup() once",
+            code="not_set_up",
         ) from error
     except psycopg.Error as error:
         raise translated(error) from error

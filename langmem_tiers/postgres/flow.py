@@ -289,8 +289,9 @@ def anew(flow: Callable[[], Flow[T]]) -> Flow[T]:
     for _ in range(_TRIES - 1):
         try:
             return (yield from flow())
-        except ConflictError:
-            continue
+        except ConflictError as error:
+            if error.code == "lease_lost":  # by now, and for as long as they consolidate
+                raise
     return (yield from flow())
 
 

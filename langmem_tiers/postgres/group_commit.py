@@ -34,10 +34,7 @@ from langmem_tiers.postgres.flow import Lookup, Rows, Together
 MAX_PASSENGERS = 256
 """Callers in one transaction; more only lengthen its locks."""
 
-HOPELESS = (errors.DatabaseUnavailableError, errors.EmbeddedServerError)
-"""What would befall each passenger alone as well."""
-
-SHORT_OF_TIME = (errors.QueryTimeoutError, errors.PoolExhaustedError)
+SHORT_OF_TIME: tuple[errors.ErrorCode, ...] = ("query_timeout", "pool_exhausted")
 """What may not befall a passenger alone: it has more time than the flight of several."""
 
 LANDING_SECONDS = 5.0
@@ -180,10 +177,10 @@ class GroupCommit:
             yield from self._fly([passenger.together for passenger in passengers], limit)
         except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
             several = len(passengers) > 1
-            if several and isinstance(error, SHORT_OF_TIME):
+            if several and errors.has_code(error, *SHORT_OF_TIME):
                 for passenger in passengers:
                     passenger.alone = True
-            elif not several or isinstance(error, HOPELESS):
+            elif not several or is_hopeless(error):
                 for passenger in passengers:
                     passenger.error = error
             else:
@@ -197,10 +194,17 @@ class GroupCommit:
             return
         try:
             yield from self._fly([passenger.together], limit)
-        except SHORT_OF_TIME:
-            passenger.alone = True
         except Exception as error:  # noqa: BLE001 - its waiting caller raises it
-            passenger.error = error
+            if errors.has_code(error, *SHORT_OF_TIME):
+                passenger.alone = True
+            else:
+                passenger.error = error
+
+
+def is_hopeless(error: Exception) -> bool:
+    """Whether an error would befall each passenger alone as well."""
+    gone = isinstance(error, errors.DatabaseUnavailableError)
+    return gone or errors.has_code(error, "embedded_server")
 
 
 def _limit(passengers: Sequence[_Ticket]) -> Deadline:
@@ -245,7 +249,7 @@ class Lookups:
         """Return the rows of one key.
 
         Raises:
-            QueryTimeoutError: if they are not there by the deadline.
+            DatabaseError (query_timeout): if they are not there by the deadline.
         """
         if self._busy:
             return await self._wait(lookup, deadline)

@@ -38,9 +38,9 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
     """Create or migrate the schema, in one transaction, one process at a time.
 
     Raises:
-        MigrationError: if the database is newer than this package or older than its first
-            migration, or one that has run differs from the one shipped.
-        DimensionMismatchError: if the database holds vectors of another shape.
+        DatabaseError (migration): if the database is newer than this package or older than its
+            first migration, or one that has run differs from the one shipped.
+        ConfigurationError (dimension_mismatch): if the database holds vectors of another shape.
         ConfigurationError: if it holds words of another language.
     """
     migrations = {"migrations": f"{options.schema('memory')}.migrations"}
@@ -98,23 +98,26 @@ def pending(shipped: Sequence[sql.Migration], applied: Mapping[int, str]) -> lis
     """The migrations still to run, after checking those that have run."""
     known = {migration.version: migration for migration in shipped}
     if applied and min(applied) < min(known):
-        raise errors.MigrationError(
+        raise errors.DatabaseError(
             f"this database is at schema version {max(applied)}, older than what this package can "
             f"bring up to date ({min(known)}); nothing was changed. Give the store a new database "
             "or a schema_prefix of its own and put the memories there again, read with the version "
-            "that wrote them; or drop the schemas of this one and set it up anew"
+            "that wrote them; or drop the schemas of this one and set it up anew",
+            code="migration",
         )
     if unknown := sorted(set(applied) - set(known)):
-        raise errors.MigrationError(
+        raise errors.DatabaseError(
             f"this database is at schema version {unknown[-1]}, newer than this package knows "
-            f"({max(known)}): upgrade langmem-tiers"
+            f"({max(known)}): upgrade langmem-tiers",
+            code="migration",
         )
     for version, checksum in applied.items():
         if known[version].checksum != checksum:
-            raise errors.MigrationError(
+            raise errors.DatabaseError(
                 f"migration {version} ({known[version].name}) ran here with other contents "
                 "than this package ships: install the version that created the database, or "
-                "restore the file"
+                "restore the file",
+                code="migration",
             )
     return [migration for migration in shipped if migration.version not in applied]
 
@@ -123,20 +126,22 @@ def check_shape(stored: Mapping[str, Any] | None, wanted: VectorOptions) -> None
     """Compare the shape of the stored vectors with the one configured.
 
     Raises:
-        NotSetUpError: if the database was set up without a vector index.
-        DimensionMismatchError: if they differ.
+        DatabaseError (not_set_up): if the database was set up without a vector index.
+        ConfigurationError (dimension_mismatch): if they differ.
     """
     if stored is None:
-        raise errors.NotSetUpError(
+        raise errors.DatabaseError(
             "this database was set up without a vector index: call store.setup() once with "
-            "this index; items that are there already are found by search once they are put again"
+            "this index; items that are there already are found by search once they are put again",
+            code="not_set_up",
         )
     if stored != _shape(wanted):
-        raise errors.DimensionMismatchError(
+        raise errors.ConfigurationError(
             f"this database holds {stored['vector_type']} vectors of {stored['dims']} dimensions "
             f"and the store is configured for {wanted.vector_type} of {wanted.dims}: open it "
             f"with index['dims'] = {stored['dims']} and the model it was filled with, or give "
-            "the new model a schema_prefix of its own and put the memories there again"
+            "the new model a schema_prefix of its own and put the memories there again",
+            code="dimension_mismatch",
         )
 
 

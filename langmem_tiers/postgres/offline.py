@@ -245,7 +245,7 @@ def vectors(effect: Embed, model: Embeddings, side: Side, deadline: Deadline) ->
     A question is sought by words alone where the model fails, so its vector has half the time.
 
     Raises:
-        EmbeddingFailedError: if the model raises, or does not answer in time.
+        EmbeddingError (model_failed): if the model raises, or does not answer in time.
     """
     texts, limit = list(effect.texts), deadline
     if effect.purpose == "query" and deadline.left is not None:
@@ -272,7 +272,8 @@ def vectors(effect: Embed, model: Embeddings, side: Side, deadline: Deadline) ->
                 "that a call has; for more time open the store with "
                 "bounds=Bounds(call_timeout_ms=…)"
             )
-        raise errors.EmbeddingFailedError(shortened(errors.masked(said), _LONGEST_ERROR)) from error
+        told = shortened(errors.masked(said), _LONGEST_ERROR)
+        raise errors.EmbeddingError.of_model(told) from error
 
 
 def _too_late() -> NoReturn:

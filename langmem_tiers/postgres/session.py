@@ -14,12 +14,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from langmem_tiers.core.checks import checked_kind
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    ConflictError,
-    DatabaseError,
-    EmbeddedServerError,
-)
+from langmem_tiers.core.errors import ConfigurationError, ConflictError, DatabaseError
 from langmem_tiers.core.threads import Work, adone
 from langmem_tiers.postgres import errors, flow, walls
 from langmem_tiers.postgres.connection import (
@@ -359,7 +354,7 @@ class Database:
 
         Raises:
             DatabaseUnavailableError: at once, if no server answers.
-            PoolExhaustedError: if it does not give the connections of `min_size`.
+            DatabaseError (pool_exhausted): if it does not give the connections of `min_size`.
         """
         try:
             started = yield side.aside(target.started)
@@ -422,8 +417,8 @@ class Database:
 
         Raises:
             psycopg.OperationalError: at once, while no server answers.
-            QueryTimeoutError: if it is not known by the deadline.
-            EmbeddedServerError: if it is our own and cannot be started again.
+            DatabaseError (query_timeout): if it is not known by the deadline.
+            DatabaseError (embedded_server): if it is our own and cannot be started again.
         """
         with self._lock:
             if self._recovery is None or self._recovery.done():
@@ -443,7 +438,9 @@ class Database:
         lost.suspect = True
         try:
             yield from self._reach()
-        except (psycopg.OperationalError, EmbeddedServerError) as error:
+        except (psycopg.OperationalError, DatabaseError) as error:
+            if isinstance(error, DatabaseError) and error.code != "embedded_server":
+                raise
             full = getattr(error, "sqlstate", None) == errors.FULL
             if not (full or lost.closed):  # who waits for one of its connections hears of it
                 self.pool = self._new_pool()

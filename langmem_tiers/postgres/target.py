@@ -24,7 +24,7 @@ from langmem_tiers.postgres.flow import Query
 from langmem_tiers.postgres.sql import Statement
 
 POOL_TIMEOUT_SECONDS = 10.0
-"""How long a caller waits for a free connection before PoolExhaustedError."""
+"""How long a caller waits for a free connection before `pool_exhausted`."""
 
 ALIVE: Final = {
     "keepalives_idle": 10,

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.config import Role, StoreOptions
-from langmem_tiers.core.errors import TenantRequiredError
+from langmem_tiers.core.errors import across_tenants
 from langmem_tiers.core.memory import TIERS
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.postgres.sql import Statement
@@ -55,7 +55,7 @@ class Wall(NamedTuple):
         """What is sent for these calls, in their order but for that of several tenants.
 
         Raises:
-            TenantRequiredError: for a call across tenants that an application makes.
+            InvalidInputError (tenant_required): for an application's call across tenants.
         """
         stands = self.acting == "application" or self.taken is not None
         if not (stands and any(_is_walled(call, statements) for call in calls)):
@@ -84,7 +84,7 @@ class Wall(NamedTuple):
         if self.acting == "worker" or tenant is not None:
             yield tenant or "", call
         elif tenants is None:
-            raise TenantRequiredError(call.name.replace("_", " "))
+            raise across_tenants(call.name.replace("_", " "))
         elif len(distinct := dict.fromkeys(tenants)) < 2:  # noqa: PLR2004 - one, or none
             yield next(iter(distinct), ""), call
         else:

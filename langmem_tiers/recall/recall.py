@@ -20,9 +20,7 @@ from langmem_tiers.core import checks
 from langmem_tiers.core.checks import by, check_key, record
 from langmem_tiers.core.config import EF_SEARCH, IndexOptions, StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import (
-    EmbeddingFailedError,
-)
+from langmem_tiers.core.errors import EmbeddingError
 from langmem_tiers.core.memory import (
     ASSISTANT_ROLES,
     ROLES,
@@ -162,7 +160,9 @@ class Vectors(dict[str, PackedVector | None]):
             return
         try:
             self.update((yield from embed_texts(new, options)))
-        except EmbeddingFailedError as error:
+        except EmbeddingError as error:
+            if error.code != "model_failed":
+                raise
             self.failed = error.said
             _log.warning("recall goes by words alone, as the model fails: %s", self.failed)
 

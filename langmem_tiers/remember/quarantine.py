@@ -89,7 +89,7 @@ def named(context: MemoryContext, key: str, moment: Moment) -> Flow[Located]:
     """The quarantined memory of that key, of what a context looks after.
 
     Raises:
-        NotQuarantinedError: if none has it.
+        InvalidInputError (not_quarantined): if none has it.
         InvalidInputError: if several have.
     """
     (rows,) = yield Query((_call(context, moment, 2, key=key),), commit=True)
@@ -116,7 +116,7 @@ def release(
     What lives on in another or was superseded does so again.
 
     Raises:
-        NotQuarantinedError: if it is not.
+        InvalidInputError (not_quarantined): if it is not.
         ConflictError: if it was written since that version.
     """
     value = yield from _looked_at(one, options, version)
@@ -147,7 +147,7 @@ def reject(
     """Delete a quarantined memory; the event that says why.
 
     Raises:
-        NotQuarantinedError: if it is not.
+        InvalidInputError (not_quarantined): if it is not.
         ConflictError: if it was written since that version.
     """
     value = yield from _looked_at(one, options, version)
@@ -216,8 +216,8 @@ def _looked_at(one: Located, options: StoreOptions, version: datetime | None) ->
 
 def _checked(rows: Sequence[Row], key: str) -> None:
     if not rows:
-        raise errors.NotQuarantinedError(
-            f"{key!r} is not quarantined: list_quarantined() names what is"
+        raise errors.InvalidInputError(
+            f"{key!r} is not quarantined: list_quarantined() names what is", code="not_quarantined"
         )
 
 

@@ -94,7 +94,7 @@ def write(
     What is quarantined and would replace a memory that is trusted more is left out.
 
     Raises:
-        TierConflictError: if `tier` is given and a key lives in another one.
+        InvalidInputError (tier_conflict): if `tier` is given and a key lives in another one.
         InvalidInputError: if what a memory is said to be derived from is gone by now, or came
             from it.
     """

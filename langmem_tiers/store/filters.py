@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langmem_tiers.core.config import DEFAULT, Bounds
-from langmem_tiers.core.errors import InvalidFilterError, InvalidInputError, TooLargeError, short
+from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.values import encode_value
 
 _COMPARISONS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
@@ -33,18 +33,21 @@ def compile_filter(given: Mapping[str, Any] | None, bounds: Bounds = DEFAULT) ->
     """Compile a filter into its conditions.
 
     Raises:
-        InvalidFilterError: for an unknown operator or an operand that is not JSON.
-        TooLargeError: for more conditions, levels or operands than the bounds allow.
+        InvalidInputError (invalid_filter): for an unknown operator or an operand that is not JSON.
+        InvalidInputError (too_large): for more conditions, levels or operands than allowed.
     """
     if given is None:
         return []
     if not isinstance(given, Mapping):
-        raise InvalidFilterError(f"a filter is a mapping, not {type(given).__name__}")
+        raise InvalidInputError(
+            f"a filter is a mapping, not {type(given).__name__}", code="invalid_filter"
+        )
     for key in given:
         if str(key).startswith("$"):
-            raise InvalidFilterError(
+            raise InvalidInputError(
                 f"a filter begins with keys of the value, not with {short(key)}: all of them must "
-                "hold, and an operator stands under its key, as in {'n': {'$gt': 1}}"
+                "hold, and an operator stands under its key, as in {'n': {'$gt': 1}}",
+                code="invalid_filter",
             )
     compiled = (
         one for key, wanted in given.items() for one in _compile((_label(key),), wanted, bounds)
@@ -52,8 +55,9 @@ def compile_filter(given: Mapping[str, Any] | None, bounds: Bounds = DEFAULT) ->
     try:
         return bounds.conditions(compiled)
     except RecursionError as error:
-        raise TooLargeError(
-            "the filter is nested more deeply than Python can read from here; flatten it"
+        raise InvalidInputError(
+            "the filter is nested more deeply than Python can read from here; flatten it",
+            code="too_large",
         ) from error
 
 
@@ -82,8 +86,9 @@ def _compile(path: tuple[str, ...], wanted: object, bounds: Bounds) -> Iterator[
 
 def _apply(path: tuple[str, ...], operator: object, operand: object, bounds: Bounds) -> Condition:
     if operator not in _OPERATORS:
-        raise InvalidFilterError(
-            f"unknown filter operator {short(operator)}; known: {', '.join(_OPERATORS)}"
+        raise InvalidInputError(
+            f"unknown filter operator {short(operator)}; known: {', '.join(_OPERATORS)}",
+            code="invalid_filter",
         )
     if operator in ("$eq", "$ne"):
         return _equal(path, operand, operator[1:], bounds)
@@ -103,9 +108,10 @@ def _equal(path: tuple[str, ...], operand: object, op: str, bounds: Bounds) -> C
 def _held(path: tuple[str, ...], operand: object, bounds: Bounds) -> Condition:
     several = operand if isinstance(operand, list | tuple) else [operand]
     if any(isinstance(one, Mapping | list | tuple) for one in several):
-        raise InvalidFilterError(
+        raise InvalidInputError(
             "$contains asks for a text, a number, true, false or null in a list, or for all of a "
-            "list of them"
+            "list of them",
+            code="invalid_filter",
         )
     return Condition(path, "contains", _json(operand, bounds))
 
@@ -119,7 +125,9 @@ def _beyond(path: tuple[str, ...], operator: str, operand: float) -> Condition:
 
 def _label(key: object) -> str:
     if not isinstance(key, str):
-        raise InvalidFilterError(f"a filter key is a string, not {type(key).__name__}")
+        raise InvalidInputError(
+            f"a filter key is a string, not {type(key).__name__}", code="invalid_filter"
+        )
     _json(key)
     return key
 
@@ -127,10 +135,12 @@ def _label(key: object) -> str:
 def _json(operand: object, bounds: Bounds | None = None) -> str:
     try:
         text = encode_value({"operand": operand}, bounds)
-    except TooLargeError:
-        raise
     except InvalidInputError as error:
-        raise InvalidFilterError(f"a filter compares with JSON only: {error}") from error
+        if error.code == "too_large":
+            raise
+        raise InvalidInputError(
+            f"a filter compares with JSON only: {error}", code="invalid_filter"
+        ) from error
     return text[len('{"operand": ') : -1]
 
 

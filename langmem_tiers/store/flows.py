@@ -18,12 +18,12 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from langgraph.store.base import GetOp, Item, Op, PutOp, Result, TTLConfig
 
 from langmem_tiers.core.config import Role, StoreOptions
-from langmem_tiers.core.errors import DatabaseError, QueryTimeoutError, TenantRequiredError
+from langmem_tiers.core.errors import DatabaseError, across_tenants
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres import flow, migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, unhurried
-from langmem_tiers.postgres.group_commit import HOPELESS
+from langmem_tiers.postgres.group_commit import is_hopeless
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.store import ops, read, upkeep, write
 from langmem_tiers.store.read import Found, Mortal, Read, Reading
@@ -175,7 +175,7 @@ class AccessBuffer:
 
     def rest(self, error: DatabaseError) -> None:
         """Write nothing for a while, after Postgres refused to; said once in the log."""
-        seconds = BUSY_SECONDS if isinstance(error, QueryTimeoutError) else RETRY_SECONDS
+        seconds = BUSY_SECONDS if error.code == "query_timeout" else RETRY_SECONDS
         if self._resting_until is None:
             _log.warning(
                 "reads go on, but their count cannot be written: %s. It is tried again every "
@@ -304,9 +304,9 @@ class StoreFlows:
         return asked
 
     def refuse_application(self, what: str) -> None:
-        """Raise TenantRequiredError where this store sees one tenant at a time."""
+        """Refuse a call across tenants where this store sees one tenant at a time."""
         if self.acting == "application":
-            raise TenantRequiredError(what)
+            raise across_tenants(what)
 
     def carry_out(self, several: Sequence[Writing]) -> Flow[None]:
         """Write for several calls, which waited for it together, in one transaction."""
@@ -396,7 +396,7 @@ class StoreFlows:
         try:
             yield from self.flush(PATIENCE_SECONDS)
         except DatabaseError as error:
-            if isinstance(error, HOPELESS):
+            if is_hopeless(error):
                 raise  # there is nothing that could answer the read either
             self._accesses.rest(error)
 
@@ -417,7 +417,7 @@ class StoreFlows:
         try:
             yield from self._flush(PATIENCE_SECONDS)
         except DatabaseError as error:
-            if not isinstance(error, HOPELESS):  # else the reads themselves say so
+            if not is_hopeless(error):  # else the reads themselves say so
                 self._accesses.rest(error)
 
     def type_stats(self, whose: Mapping[str, str | None]) -> Flow[list[Row]]:
@@ -477,7 +477,7 @@ class StoreFlows:
         self._state_expires = -math.inf
 
     def check_set_up(self) -> Flow[None]:
-        """Raise NotSetUpError if the database was not set up yet."""
+        """Raise `not_set_up` if the database was not set up yet."""
         self.refuse_application("a sweep")
         yield from flow.rows_of("applied_migrations")
 

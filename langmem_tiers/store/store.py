@@ -262,8 +262,8 @@ class TieredStore(BaseStore):
         """Create or migrate the schema; safe to call any number of times, from anywhere.
 
         Raises:
-            MigrationError: if the database is newer than this package.
-            DimensionMismatchError: if it holds vectors of another size or type.
+            DatabaseError (migration): if the database is newer than this package.
+            ConfigurationError (dimension_mismatch): if it holds vectors of another size or type.
             ConfigurationError: if it holds words of another `language`.
         """
         return self.flows.set_up()
@@ -277,8 +277,8 @@ class TieredStore(BaseStore):
 
         Raises:
             InvalidInputError: for an operation that cannot be run; none was.
-            TooLargeError: for one, or a batch, beyond the store's bounds; none was.
-            QueryTimeoutError: if a statement took too long; nothing was written.
+            InvalidInputError (too_large): for one, or a batch, beyond the store's bounds; none was.
+            DatabaseError (query_timeout): if a statement took too long; nothing was written.
         """
         return self.runner.run(self.flows.batch(ops, None))
 
@@ -392,8 +392,8 @@ class TieredStore(BaseStore):
         sweep that fails is logged and tried again.
 
         Raises:
-            NotSetUpError: if the database has no tables yet. On the loop that the store was
-                opened on, where a call must not block, the sweeps log it instead.
+            DatabaseError (not_set_up): if the database has no tables yet. On the loop that the
+                store was opened on, where a call must not block, the sweeps log it instead.
         """
         if self._sweeper is None or not self._sweeper.is_alive():
             seconds = self._sweep_seconds(sweep_interval_minutes)
@@ -457,7 +457,7 @@ class TierView(BaseStore):
     """One tier of a `TieredStore`, as a LangGraph store of its own.
 
     It reads and deletes in that tier alone, and puts new memories there. A put for a memory
-    that lives in another tier raises TierConflictError.
+    that lives in another tier is refused (tier_conflict).
     """
 
     supports_ttl = True

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.errors import TierConflictError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import THRESHOLD, TIERS, Moment, Place, Tier, decode
 from langmem_tiers.core.values import NOTHING_TOLD, Told, batches, lexical_text
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
@@ -148,7 +148,7 @@ def carry_out(
     nothing stands under the keys, which are locked.
 
     Raises:
-        TierConflictError: if `tier` is given and a key lives in another one.
+        InvalidInputError (tier_conflict): if `tier` is given and a key lives in another one.
     """
     writes, vectors, moment = writing
     puts = [one for one in writes if one.value is not None]
@@ -298,12 +298,13 @@ def delete_expired_calls(puts: Sequence[Write], expired_by: datetime) -> Iterato
         yield Call("delete_expired", {**keys_of(puts), **wanted})
 
 
-def _conflict(row: tuple[Any, ...], tier: Tier) -> TierConflictError:
+def _conflict(row: tuple[Any, ...], tier: Tier) -> InvalidInputError:
     tenant, namespace, key, lives_in = row
-    return TierConflictError(
+    return InvalidInputError(
         f"{key!r} in {decode(tenant, namespace)} lives in {lives_in}, not in {tier.value}: put "
         "it through the store itself, which updates it where it lives, or move it first with "
-        "store.move(namespace, key, tier)"
+        "store.move(namespace, key, tier)",
+        code="tier_conflict",
     )
 
 

@@ -271,7 +271,7 @@ def _is_raised(error: Exception, *, ours: bool) -> bool:
 
     So does what LangGraph, where it runs the turn, raises to stop: a source may ask a person.
     """
-    mistaken = isinstance(error, _MISTAKES) and not isinstance(error, errors.EmbeddingFailedError)
+    mistaken = isinstance(error, _MISTAKES) and not errors.has_code(error, "model_failed")
     graph = sys.modules.get("langgraph.errors")
     stops = graph is not None and isinstance(error, graph.GraphBubbleUp)
     return (ours and mistaken) or stops or isinstance(error, _GOING_ON)

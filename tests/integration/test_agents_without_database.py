@@ -21,8 +21,9 @@ from langmem_tiers import (
     TieredMemoryMiddleware,
     TieredStore,
 )
-from langmem_tiers.core.errors import DatabaseError, InvalidInputError, NotSetUpError
+from langmem_tiers.core.errors import DatabaseError, InvalidInputError
 from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
+from tests.support.coded import coded
 from tests.support.graphs import pay
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.servers import own_server
@@ -109,6 +110,6 @@ def test_what_will_not_mend_itself_is_raised(url: str) -> None:
         LEARNING(on_error="ignore")
     with (
         TieredStore(url, index=text_index(), schema_prefix="bare_") as bare,
-        pytest.raises(NotSetUpError),
+        coded("not_set_up"),
     ):
         agent_on(bare, scripted("Fine."), LEARNING()).invoke(asked(), context=ACME)

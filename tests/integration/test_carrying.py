@@ -25,9 +25,7 @@ from langmem_tiers.core.carried import CARRIED, IDS, KEPT, LEFT
 from langmem_tiers.core.errors import (
     ConfigurationError,
     ConflictError,
-    ImportFileError,
     InvalidInputError,
-    LeaseLostError,
 )
 from langmem_tiers.remember.gate import TrustPolicy
 from tests.support.archives import count, execute, fill, one
@@ -42,6 +40,7 @@ from tests.support.carrying import (
     wipe,
     write_lines,
 )
+from tests.support.coded import coded
 from tests.support.coordinating import coordinator
 from tests.support.forgetting import KEY, MARK, SAID
 from tests.support.opening import Clock, text_index
@@ -339,7 +338,7 @@ def test_another_export_or_other_options_or_another_process_do_not_mix_with_it(
     execute(url, "UPDATE memory.imports SET done = done - %s", done[0])
     lease = "UPDATE memory.leases SET holder = 'a worker', until = 'infinity'"
     execute(url, lease)
-    with pytest.raises(LeaseLostError, match="somebody consolidates 'acme'"):
+    with coded("lease_lost", match="somebody consolidates 'acme'"):
         memory.import_tenant(export)
     execute(url, "DELETE FROM memory.leases")
     assert memory.import_tenant(export).resumed_after > 0
@@ -411,7 +410,7 @@ def test_a_tenant_that_has_anything_is_refused_and_so_is_another_ones_file(
         with pytest.raises(InvalidInputError, match="use one that names no user"):
             getattr(coordinator(store, user_id="ada"), verb)(export)
     assert tenant_rows(url) == before
-    with pytest.raises(ImportFileError, match=r"none\.gz' cannot be read \(No such file"):
+    with coded("import_file", match=r"none\.gz' cannot be read \(No such file"):
         coordinator(store).import_tenant(export.with_name("none.gz"))
 
 

@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from benchmarks.ruling import Ruling
 from langmem_tiers import EmbeddedPostgres
-from langmem_tiers.core.errors import EmbeddedServerError
+from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.graph.worker import LEASE_SECONDS, config_of
 from langmem_tiers.postgres.target import checkpointer_pool
@@ -221,7 +221,9 @@ def answers(server: EmbeddedPostgres) -> bool:
     """Start a server that was killed; whether it is there."""
     try:
         execute(server.start(), "SELECT")
-    except (EmbeddedServerError, psycopg.OperationalError):
+    except (DatabaseError, psycopg.OperationalError) as error:
+        if isinstance(error, DatabaseError) and error.code != "embedded_server":
+            raise
         return False
     return True
 

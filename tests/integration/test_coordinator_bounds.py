@@ -28,15 +28,10 @@ from langmem_tiers import (
 )
 from langmem_tiers.cli.memories import import_records
 from langmem_tiers.core.config import check_ttl
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    InvalidInputError,
-    InvalidTypeError,
-    TooLargeError,
-    short,
-)
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.importers import Record
 from langmem_tiers.turn.persona import OperationalState
+from tests.support.coded import coded
 from tests.support.coordinating import Caller, Verbs, calling, coordinator, keys
 from tests.support.opening import Opener, nested, tables, text_index, tiered
 
@@ -89,9 +84,9 @@ async def test_what_is_beyond_the_stores_bounds_is_refused_before_anything_is_wr
 ) -> None:
     before = tables(url)
     for name, verb, given, options in BEYOND:
-        with pytest.raises(TooLargeError, match=rf"Bounds\({name}=…\)"):
+        with coded("too_large", match=rf"Bounds\({name}=…\)"):
             await call(verb, *given, **options)
-    with pytest.raises(TooLargeError, match=r"Bounds\(batch=…\)"):
+    with coded("too_large", match=r"Bounds\(batch=…\)"):
         await call("store_many", (FACT for _ in range(10**6)))
     assert tables(url) == before
 
@@ -100,9 +95,9 @@ async def test_a_state_keeps_the_stores_bounds(open_store: Opener, url: str) -> 
     bounds = Bounds(value_bytes=200)
     async with open_store(url=url, index=text_index(), bounds=bounds) as driver:
         state = Verbs(coordinator(tiered(driver)).state, driver.mode)
-        with pytest.raises(TooLargeError, match="value_bytes"):
+        with coded("too_large", match="value_bytes"):
             await state("add_interaction", "user", "x" * 300)
-        with pytest.raises(TooLargeError, match="value_bytes"):
+        with coded("too_large", match="value_bytes"):
             await state("set_emotional_state", "calm", stress_indicators={"note": "x" * 300})
         assert (await state("snapshot")).messages == ()
 
@@ -121,7 +116,7 @@ def test_retrievers_tools_and_buffers_keep_them_too(notes: MemoryCoordinator) ->
     manage = create_manage_memory_tool(("acme", "notes"), store=store)
     retriever, buffer = TieredMemoryRetriever(memory=notes), WorkingMemoryBuffer(notes)
     for ask in (retriever.invoke, buffer.search):
-        with pytest.raises(TooLargeError):
+        with coded("too_large"):
             ask(query)
     for told, name in (
         (search.invoke({"query": query}), "query_characters"),
@@ -129,7 +124,7 @@ def test_retrievers_tools_and_buffers_keep_them_too(notes: MemoryCoordinator) ->
         (manage.invoke({"content": LONG}), "value_bytes"),
     ):
         assert f"beyond {name}" in told  # the model, and the run goes on
-    with MemoryOrchestrator(notes) as turn, pytest.raises(TooLargeError):
+    with MemoryOrchestrator(notes) as turn, coded("too_large"):
         turn.memorize(LONG)
     assert store.search(()) == []
 

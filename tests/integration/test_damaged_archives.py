@@ -11,8 +11,8 @@ import pytest
 
 from langmem_tiers import TieredStore
 from langmem_tiers.consolidate.files import ArchiveFiles
-from langmem_tiers.core.errors import ArchiveError
 from tests.support.archives import count, execute, fill, policy
+from tests.support.coded import coded
 from tests.support.coordinating import coordinator
 
 
@@ -31,7 +31,7 @@ def test_rows_that_no_verb_reads_stay_in_the_file(
     named = [forged.archive, forged.url, forged.checksum]
     execute(url, "UPDATE memory.archives SET archive = %s, url = %s, checksum = %s", *named)
     execute(url, "UPDATE memory.archived SET archive = %s", forged.archive)
-    with pytest.raises(ArchiveError, match="no verb reads: nothing was restored"):
+    with coded("archive", match="no verb reads: nothing was restored"):
         memory.restore_archive(forged.archive)
     assert count(url, "memories") == 0
 
@@ -46,5 +46,5 @@ def test_a_file_that_is_no_archive_is_named(
     (file,) = memory.archives()
     Path(urlparse(file.url).path).write_bytes(data)
     execute(url, "UPDATE memory.archives SET checksum = %s", hashlib.sha256(data).hexdigest())
-    with pytest.raises(ArchiveError, match="is no archive of memories"):
+    with coded("archive", match="is no archive of memories"):
         memory.restore_archive(file.archive)

@@ -18,13 +18,9 @@ import psycopg
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.errors import (
-    EmbeddedServerError,
-    InvalidInputError,
-    MissingExtraError,
-    NotSetUpError,
-)
+from langmem_tiers.core.errors import InvalidInputError, MissingExtraError
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
+from tests.support.coded import coded
 from tests.support.servers import wait_until
 
 AS_ROOT = os.geteuid() == 0
@@ -172,7 +168,7 @@ def test_it_starts_serves_vectors_and_stops(home: Path, monkeypatch: pytest.Monk
     for name, value in [("PGPORT", "6543"), ("PGDATA", "/nowhere"), ("LANG", "xx_YY.nonsense")]:
         monkeypatch.setenv(name, value)  # which are a client's, and not the server's
     server = EmbeddedPostgres(home)
-    with pytest.raises(EmbeddedServerError, match=r"start\(\)"):
+    with coded("embedded_server", match=r"start\(\)"):
         assert server.url
     url = server.start()
     assert url == server.url
@@ -183,7 +179,7 @@ def test_it_starts_serves_vectors_and_stops(home: Path, monkeypatch: pytest.Monk
     assert home.stat().st_mode & 0o077 == 0
     server.stop()
     assert not is_running(home)
-    with pytest.raises(EmbeddedServerError):
+    with coded("embedded_server"):
         assert server.url
 
 
@@ -388,7 +384,7 @@ def test_what_is_no_path_or_version_is_refused(
     with pytest.raises(InvalidInputError, match="version=18"):
         EmbeddedPostgres(tmp_path, version=15)  # type: ignore[arg-type]
     (tmp_path / "file").touch()
-    with pytest.raises(EmbeddedServerError) as caught:
+    with coded("embedded_server") as caught:
         EmbeddedPostgres(tmp_path / "file").start()
     assert isinstance(caught.value.__cause__, OSError)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -400,7 +396,7 @@ def test_a_directory_that_holds_something_else_is_refused_untouched(tmp_path: Pa
         home = tmp_path / f"of {entry}"
         (home / entry).mkdir(parents=True)
         before = home.stat()
-        with pytest.raises(EmbeddedServerError, match="neither empty nor"):
+        with coded("embedded_server", match="neither empty nor"):
             EmbeddedPostgres(home).start()
         assert [*home.rglob("*")] == [home / entry]
         after = home.stat()
@@ -418,12 +414,12 @@ def test_the_directory_keeps_its_own_version_also_after_a_creation_was_cut_short
             assert str(ask(server.url, "SHOW server_version")).startswith("16.")
             assert ask(server.url, "SELECT lower('Ä')") == "ä"
         assert not unfinished.exists()
-    with pytest.raises(EmbeddedServerError, match=r"created by Postgres 16.*version=16"):
+    with coded("embedded_server", match=r"created by Postgres 16.*version=16"):
         EmbeddedPostgres(home, version=18).start()
     old = tmp_path / "old"
     data_of(old).mkdir(parents=True)
     (data_of(old) / "PG_VERSION").write_text("12\n")
-    with pytest.raises(EmbeddedServerError, match=r"Postgres 12.*16 or 18"):
+    with coded("embedded_server", match=r"Postgres 12.*16 or 18"):
         EmbeddedPostgres(old).start()
 
 
@@ -433,12 +429,12 @@ def test_a_server_that_somebody_else_runs_is_left_alone_and_one_that_cannot_star
     with EmbeddedPostgres(used) as server:
         opts = data_of(used) / "postmaster.opts"
         opts.write_text(opts.read_text().replace("langmem-tiers", "someone-else"))
-        with pytest.raises(EmbeddedServerError, match="Another program runs"):
+        with coded("embedded_server", match="Another program runs"):
             EmbeddedPostgres(used).start()
         assert ask(server.url, "SELECT 1") == 1
     with (data_of(used) / "postgresql.conf").open("a") as config:
         config.write("shared_buffers = 'nonsense'\n")
-    with pytest.raises(EmbeddedServerError, match="shared_buffers"):
+    with coded("embedded_server", match="shared_buffers"):
         EmbeddedPostgres(used).start()
 
 
@@ -467,12 +463,12 @@ def test_an_ordinary_user_runs_it_under_the_own_name(spawn: Callable[..., Proces
         try:
             EmbeddedPostgres('/proc/1/memory').start()
         except Exception as error:
-            say(type(error).__name__)
+            say(type(error).__name__, error.code)
         """,
     )
     try:
         assert process.heard() == "65534"
-        assert process.heard() == "EmbeddedServerError"
+        assert process.heard() == "DatabaseError embedded_server"
         process.end()
         with EmbeddedPostgres(directory) as server:  # root, on that user's data
             assert ask(server.url, "SELECT 1") == 1
@@ -563,8 +559,8 @@ async def test_what_a_server_lacks_is_told_with_what_to_do_about_it(used: Path) 
         ):
             url = psycopg.conninfo.make_conninfo(server.url, dbname=name)
             blocking, awaited = TieredStore(url), TieredStore(url)
-            with contextlib.closing(blocking), pytest.raises(NotSetUpError, match=said):
+            with contextlib.closing(blocking), coded("not_set_up", match=said):
                 blocking.setup()
-            with pytest.raises(NotSetUpError, match=said):
+            with coded("not_set_up", match=said):
                 await awaited.asetup()
             await awaited.aclose()

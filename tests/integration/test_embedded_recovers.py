@@ -17,9 +17,9 @@ import psycopg
 import pytest
 
 from langmem_tiers import EmbeddedPostgres, TieredStore
-from langmem_tiers.core.errors import EmbeddedServerError
 from langmem_tiers.postgres import cluster
 from langmem_tiers.postgres.cluster import Cluster, url_of, version_of
+from tests.support.coded import coded
 from tests.support.disks import own_directory
 from tests.support.servers import kill, own_server, wait_until
 
@@ -227,7 +227,7 @@ def test_a_server_of_another_program_whose_socket_is_elsewhere_is_refused_and_li
             for opts in ("whole", "gone"):
                 if opts == "gone":
                     (home / "data" / "postmaster.opts").unlink()
-                with pytest.raises(EmbeddedServerError, match="Another program runs a Postgres"):
+                with coded("embedded_server", match="Another program runs a Postgres"):
                     EmbeddedPostgres(home).start()
                 assert connection.execute("SELECT 1").fetchone() == (1,)
         programs._pg_ctl("stop", 60, "-m", "fast")

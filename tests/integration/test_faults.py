@@ -21,18 +21,13 @@ from psycopg.conninfo import make_conninfo
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers import MemoryOrchestrator, TieredStore
-from langmem_tiers.core.errors import (
-    DatabaseUnavailableError,
-    EmbeddingError,
-    EmbeddingFailedError,
-    NotSetUpError,
-    PoolExhaustedError,
-)
+from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, EmbeddingError
 from langmem_tiers.core.threads import Work
 from langmem_tiers.graph.recall import TieredMemoryRetriever
 from langmem_tiers.postgres.driver import driven
 from langmem_tiers.postgres.flow import Build, Call, Flow, Query
 from langmem_tiers.testing import Mode, TrigramEmbeddings
+from tests.support.coded import coded
 from tests.support.coordinating import Verbs, coordinator
 from tests.support.invariants import values
 from tests.support.opening import DIMS, FailingEmbeddings, Opened, opened_store, text_index
@@ -68,7 +63,7 @@ def test_a_busy_pool_is_reported_quickly_with_what_to_do(
         slow = pool.submit(small.get, NAMESPACE, "old")
         wait_until(lambda: blocked(database_url))
         start = time.monotonic()
-        with pytest.raises(PoolExhaustedError, match="max_size") as caught:
+        with coded("pool_exhausted", match="max_size") as caught:
             small.put(NAMESPACE, "new", {"text": "finds no connection"})
         assert time.monotonic() - start < 1.5
         assert caught.value.__cause__ is not None
@@ -88,19 +83,22 @@ def test_an_absent_server_or_database_is_reported_at_open_in_two_seconds(
     before = set(threading.enumerate())
     with socket.create_server(("127.0.0.1", 0)) as listener:
         free_port = listener.getsockname()[1]
-    away, runs = DatabaseUnavailableError, "check that it runs"
+    away, runs = (DatabaseUnavailableError, None), "check that it runs"
+    missing = DatabaseError, "not_set_up"
     for url, error, said in (
         (f"postgresql://postgres@127.0.0.1:{free_port}/postgres", away, runs),
         (f"host={tmp_path} dbname=postgres user=postgres", away, runs),
-        (make_conninfo(server_url, dbname="no_such"), NotSetUpError, r"no_such.*connection string"),
+        (make_conninfo(server_url, dbname="no_such"), missing, r"no_such.*connection string"),
     ):
         start = time.monotonic()
-        with pytest.raises(error, match=said), TieredStore(url):
+        with pytest.raises(DatabaseError, match=said) as refused, TieredStore(url):
             pass
+        assert (type(refused.value), refused.value.code) == error
         assert time.monotonic() - start < 2
         store = TieredStore(url)
-        with pytest.raises(error):
+        with pytest.raises(DatabaseError) as refused:
             store.get(NAMESPACE, "a")
+        assert (type(refused.value), refused.value.code) == error
         store.close()
     assert set(threading.enumerate()) - before == set()
 
@@ -201,7 +199,7 @@ def test_every_call_on_an_empty_database_says_to_set_it_up_and_works_once_anothe
 ) -> None:
     with TieredStore.from_conn_string(database_url, index=index) as store:
         for call in CALLS:
-            with pytest.raises(NotSetUpError, match=r"setup\(\)"):
+            with coded("not_set_up", match=r"setup\(\)"):
                 call(store)
         with TieredStore.from_conn_string(database_url, index=index) as other:
             other.setup()
@@ -216,17 +214,17 @@ async def test_a_failing_model_is_visible_and_nothing_is_written(database_url: s
     poisoned = [GetOp(NAMESPACE, "0"), *puts(1), PutOp(NAMESPACE, "x", {"text": "poison"})]
     async with TieredStore(database_url, index=text_index(embed=FailingEmbeddings(DIMS))) as store:
         await store.asetup()
-        with pytest.raises(EmbeddingFailedError, match=REFUSED) as caught:
+        with coded("model_failed", match=REFUSED) as caught:
             await store.abatch(poisoned)
         assert isinstance(caught.value.__cause__, LookupError)
-        with pytest.raises(EmbeddingFailedError, match=REFUSED):
+        with coded("model_failed", match=REFUSED):
             await store.asearch(NAMESPACE, query="poison")
-        with pytest.raises(EmbeddingFailedError, match=REFUSED):
+        with coded("model_failed", match=REFUSED):
             await coordinator(store).astore_many(["a cure", "poison"])
         assert values(database_url) == {}
     with TieredStore(database_url, index=text_index(embed=FailingEmbeddings(DIMS))) as store:
         store.batch(puts(2))
-        with pytest.raises(EmbeddingFailedError, match=REFUSED):
+        with coded("model_failed", match=REFUSED):
             store.batch(poisoned)
         assert {value["turn"] for value in values(database_url).values()} == {2}
         assert len(store.search(NAMESPACE, query="turn")) == 10

@@ -22,12 +22,13 @@ from langmem_tiers.cli.memories import import_records
 from langmem_tiers.consolidate.archive import Archive, archive_all
 from langmem_tiers.consolidate.files import ArchiveFiles
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.core.errors import ArchiveError
+from langmem_tiers.core.errors import FileError
 from langmem_tiers.forget.find import Request
 from langmem_tiers.forget.forgetting import forget
 from langmem_tiers.importers import read_records
 from langmem_tiers.interop import import_chat_history
 from tests.support.archives import count, files_in, one, policy, remember
+from tests.support.coded import coded
 from tests.support.coordinating import coordinator
 from tests.support.forgetting import KEY, NAME, SAID, archived, bystanders, dump, traces
 from tests.support.opening import text_index
@@ -166,12 +167,12 @@ class BrokenOff(ArchiveFiles):
 
     def _die(self, step: str) -> None:
         if self.step == step:
-            raise ArchiveError("broken off")
+            raise FileError("broken off", code="archive")
 
 
 def broken_off(memory: MemoryCoordinator, step: str) -> None:
     store, files = memory.tiered_store, BrokenOff(step)
-    with pytest.raises(ArchiveError, match="broken off"):
+    with coded("archive", match="broken off"):
         store.run(forget(request(memory, files)))
 
 
@@ -290,10 +291,10 @@ def test_a_file_that_is_missing_or_damaged_is_told_before_anything_is_changed(
     (file,) = files_in(tmp_path)
     whole = file.read_bytes()
     file.write_bytes(whole[:-1])
-    with pytest.raises(ArchiveError, match="SHA-256"):
+    with coded("archive", match="SHA-256"):
         filed.forget(subject=NAME)
     file.unlink()
-    with pytest.raises(ArchiveError, match="not there"):
+    with coded("archive", match="not there"):
         filed.forget(key="said")
     assert dump(url) == before
     receipt: Any = filed.forget(tenant="acme")

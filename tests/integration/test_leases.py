@@ -21,9 +21,9 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate import lease, steps
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.core.errors import LeaseLostError
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.postgres.flow import Flow, Query
+from tests.support.coded import coded
 from tests.support.coordinating import coordinator
 from tests.support.cycling import cycle, step
 from tests.support.opening import Clock
@@ -85,7 +85,7 @@ def test_of_many_who_ask_at_once_one_gets_it(store: TieredStore) -> None:
 def test_who_has_no_lease_may_write_while_nobody_has(store: TieredStore, clock: Clock) -> None:
     store.run(guarded(cycle(store)))
     acquire(store, "one")
-    with pytest.raises(LeaseLostError):
+    with coded("lease_lost"):
         store.run(guarded(cycle(store)))
     clock.advance(seconds=SECONDS)
     store.run(guarded(cycle(store)))
@@ -103,7 +103,7 @@ def test_a_step_that_has_lost_its_lease_notes_nothing(
     clock.advance(seconds=SECONDS)
     acquire(store, "other")
     later = mine._replace(moment=Moment(clock.now))
-    with pytest.raises(LeaseLostError, match="somebody else consolidates 'acme'"):
+    with coded("lease_lost", match="somebody else consolidates 'acme'"):
         store.run(one.finish(later))
     assert seen(url) == noted
 

@@ -12,16 +12,11 @@ import pytest
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.config import IndexOptions, StoreOptions
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    DatabaseError,
-    DimensionMismatchError,
-    MigrationError,
-    NotSetUpError,
-)
+from langmem_tiers.core.errors import ConfigurationError, DatabaseError
 from langmem_tiers.core.vectors import VectorOptions
 from langmem_tiers.postgres import sql
 from tests.support.catalog import SCHEMAS, catalog, migrations_run
+from tests.support.coded import coded
 from tests.support.coordinating import coordinator
 from tests.support.opening import DIMS, text_index
 from tests.support.servers import name_of
@@ -107,7 +102,7 @@ def test_a_migration_changed_after_it_ran_and_one_from_the_future_are_refused(
                  UPDATE memory.migrations SET checksum = 'other' WHERE version = 18"""
     for change, said in ((future, "upgrade langmem-tiers"), (changed, "restore the file")):
         execute(database_url, change)
-        with pytest.raises(MigrationError, match=said):
+        with coded("migration", match=said):
             set_up(database_url)
 
 
@@ -128,7 +123,7 @@ def test_a_database_older_than_the_first_migration_is_refused_and_left_alone(
 ) -> None:
     execute(database_url, TOO_OLD)
     before = catalog(database_url), migrations_run(database_url)
-    with pytest.raises(MigrationError, match=r"version 17, older.*schema_prefix of its own"):
+    with coded("migration", match=r"version 17, older.*schema_prefix of its own"):
         set_up(database_url)
     assert (catalog(database_url), migrations_run(database_url)) == before
     set_up(database_url, schema_prefix="new_")
@@ -154,7 +149,7 @@ def test_vectors_of_another_shape_are_refused_at_setup_and_at_first_use(database
     for use, index in product(FIRST_USES.values(), (text_index(32), other_kind)):
         with (
             opened(database_url, index=index) as store,
-            pytest.raises(DimensionMismatchError, match=r"index\['dims'\] = 64"),
+            coded("dimension_mismatch", match=r"index\['dims'\] = 64"),
         ):
             use(store)
         put_and_find(database_url)
@@ -165,7 +160,7 @@ def test_a_database_set_up_without_an_index_says_so(database_url: str) -> None:
     uses = [FIRST_USES[name] for name in ("search", "put", "recall", "optimize")]
     with opened(database_url) as store:
         for use in uses:
-            with pytest.raises(NotSetUpError, match=r"setup\(\)"):
+            with coded("not_set_up", match=r"setup\(\)"):
                 use(store)
         store.setup()
         for use in uses:

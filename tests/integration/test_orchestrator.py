@@ -26,9 +26,9 @@ from langmem_tiers import (
 from langmem_tiers.core.errors import (
     BudgetExceededError,
     ConfigurationError,
+    DatabaseError,
     InvalidInputError,
     InvalidTypeError,
-    QueryTimeoutError,
 )
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
 from tests.support.coordinating import Caller, Verbs, calling, coordinator, keys
@@ -371,7 +371,7 @@ async def test_a_source_that_is_slow_costs_its_own_section(call: Caller) -> None
 
 
 def test_what_postgres_refuses_a_source_and_what_a_source_asks_a_person_go_on(memory: Any) -> None:
-    for error in (QueryTimeoutError("too late"), GraphInterrupt()):
+    for error in (DatabaseError("too late", code="query_timeout"), GraphInterrupt()):
 
         def refused(*_: Any, raised: Exception = error) -> str:
             raise raised

@@ -138,5 +138,5 @@ def test_nobody_else_can_have_put_programs_there(private: Path, shelf: Path) -> 
     assert not list(planted.iterdir())
     process = started(private, *unsafe)
     error = process.communicate(timeout=300)[1]
-    assert "EmbeddedServerError: The account that runs Postgres for root may not run" in error
+    assert "DatabaseError: The account that runs Postgres for root may not run" in error
     assert "install the package where every user can read it" in error

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, MemoryOrchestrator, TieredStore
-from langmem_tiers.core.errors import TenantRequiredError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.graph.recall import TieredMemoryRetriever
 from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
 from tests.support.walls import NAMES_TENANT
@@ -77,7 +77,9 @@ def _refused(store: TieredStore, tenant: str, draw: Random) -> object:  # noqa: 
     )
     try:
         return draw.choice(across)()
-    except TenantRequiredError as error:
+    except InvalidInputError as error:
+        if error.code != "tenant_required":
+            raise
         return error
 
 

@@ -17,7 +17,7 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
-from langmem_tiers.core.errors import ArchiveError, InvalidInputError
+from langmem_tiers.core.errors import FileError, InvalidInputError
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.remind.triggers import Topic
@@ -93,7 +93,7 @@ def _ask(memory: MemoryCoordinator) -> None:
             str((intention, intention.trigger))
     memory.archives()
     memory.audit()
-    with suppress(ArchiveError):  # the file of an archive stays where it was
+    with suppress(FileError):  # the file of an archive stays where it was
         memory.forget(subject="honey", plan=True)
 
 

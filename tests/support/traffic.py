@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.store.base import GetOp, Op, PutOp, SearchOp
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.errors import TierConflictError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS
 from tests.support.opening import text_index
 
@@ -63,7 +63,9 @@ class Worker:
         for verb, given in self.plan():
             try:
                 _call(store, "", verb, given)
-            except TierConflictError:
+            except InvalidInputError as error:
+                if error.code != "tier_conflict":
+                    raise
                 self.conflicts += 1
             self.acknowledge(verb, given)
         return self
@@ -73,7 +75,9 @@ class Worker:
         for verb, given in self.plan():
             try:
                 await _call(store, "a", verb, given)
-            except TierConflictError:
+            except InvalidInputError as error:
+                if error.code != "tier_conflict":
+                    raise
                 self.conflicts += 1
             self.acknowledge(verb, given)
         return self

@@ -22,7 +22,7 @@ from langchain_core.messages import (
     messages_to_dict,
 )
 
-from langmem_tiers.core.errors import ImportFileError, InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.importers import (
     BadRecord,
     Format,
@@ -32,6 +32,7 @@ from langmem_tiers.importers import (
     read_records,
 )
 from langmem_tiers.importers.records import utc_date
+from tests.support.coded import coded
 
 Wrote = Callable[..., Path]
 
@@ -408,11 +409,11 @@ def test_a_file_that_cannot_be_imported_says_why(tmp_path: Path) -> None:
     ):
         path.write_bytes(content)
         for read in (detect_format, read_records, count_records):
-            with pytest.raises(ImportFileError, match=reason):
+            with coded("import_file", match=reason):
                 read(path)
-    with pytest.raises(ImportFileError, match="does not exist"):
+    with coded("import_file", match="does not exist"):
         read_records(tmp_path / "none.json")
-    with pytest.raises(ImportFileError, match="is a directory"):
+    with coded("import_file", match="is a directory"):
         read_records(tmp_path)
 
 

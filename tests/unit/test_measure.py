@@ -162,6 +162,18 @@ def test_what_is_too_long_is_told_line_by_line(tmp_path: Path) -> None:
     ]
 
 
+def test_classes_of_errors_are_counted_and_too_many_are_named(tmp_path: Path) -> None:
+    named = [f"class E{number}Error(Exception): ...\n" for number in range(16)]
+    most = (
+        "".join(named[:15]) + "class _OwnError(Exception): ...\nclass Errors: ...\ndef f(): ...\n"
+    )
+    read = modules(package(tmp_path, {"__init__": "", "errors": most}))
+    assert dict(sizes(read, tmp_path))["public error classes"] == "15"
+    assert list(breaches(read)) == []
+    (told,) = breaches(modules(package(tmp_path, {"deep/__init__": named[15]})))
+    assert told.startswith("16 public error classes, 15 are allowed: E15Error, E0Error, ")
+
+
 def test_a_project_is_counted_with_its_tests_and_benchmarks(tmp_path: Path) -> None:
     pkg = package(tmp_path, {"__init__": "__all__ = ['a']\n", "a/b": "def f():\n    ...\n\n"})
     (pkg / "__pycache__").mkdir()
