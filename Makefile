@@ -100,7 +100,7 @@ format: $(VENV)/.dev-stamp ## Rewrite the code in the house style
 # ---- before handing in ----------------------------------------------------------------------
 
 .PHONY: check
-check: lint types contracts test-16 test-peers test ## Do before handing in; CI runs test-ways as well
+check: lint types contracts test-16 test-peers test ## Do before handing in; CI runs test-slow as well
 
 .PHONY: proof
 proof: $(VENV)/.dev-stamp ## Run every proof at full size (takes long)
