@@ -77,13 +77,13 @@ def live(
     for run in range(runs):
         task, named = rng.randrange(lessons), f"{seed}-{run}"
         options: dict[str, Any] = {"run_id": named, "holdout": holdout}
-        shown = bool(memory.get_lessons(tools=f"tool-{task}", limit=1, **options))
+        shown = bool(memory.learning.get_lessons(tools=f"tool-{task}", limit=1, **options))
         chance = USUAL + (0.0 if not shown else -effect if harms[task] else effect)
         ended = rng.random() < chance
-        memory.record_outcome(run_id=named, success=ended)
+        memory.learning.record_outcome(run_id=named, success=ended)
         last.append((task, shown, ended))
         if holdout is None and run % _NIGHT == 0:
-            memory.demote()
+            memory.learning.demote()
         advance()
     tenth = last[-runs // 10 :]
     asked = [shown for task, shown, _ in tenth if harms[task]]

@@ -122,8 +122,8 @@ class _Replaying:
             lesson: (one.success_count, one.failure_count)
             for lesson, one in explained["SPECIFIED"].items()
         }
-        moves = [one for one in self._memory("_").promote() if one.promoted]
-        promoted = [self._memory("_").explain(str(one.successor)) for one in moves]
+        moves = [one for one in self._memory("_").learning.promote() if one.promoted]
+        promoted = [self._memory("_").learning.explain(str(one.successor)) for one in moves]
         return Replay(
             self.name, dict(self.successes), counts, self.wrong, self.shown, would, promoted
         )
@@ -146,7 +146,7 @@ class _Replaying:
         wanted = {self.keys[household, place] for place in exposed(before, household)}
         self.shown += 1
         self.wrong += {one.key for one in found} != wanted
-        report = memory.record_outcome(success=success, run_id=run)
+        report = memory.learning.record_outcome(success=success, run_id=run)
         self.wrong += report.credited != len(wanted)
         self.successes[household] += report.success
 
@@ -161,7 +161,7 @@ class _Replaying:
         self.keys[household, place] = str(stored.key)
 
     def _explain(self, household: str, place: int, policy: PromotionPolicy) -> Explanation:
-        return self._memory(household).explain(self.keys[household, place], policy=policy)
+        return self._memory(household).learning.explain(self.keys[household, place], policy=policy)
 
     def _memory(self, household: str) -> MemoryCoordinator:
         context = MemoryContext(tenant=self.name, project_id=household)

@@ -167,7 +167,7 @@ class Agent:
     def end(self, user: str, thread: str) -> None:
         """End a session."""
         context = MemoryContext(tenant=user, session_id=thread)
-        MemoryCoordinator(self._store, context=context).consolidate_session()
+        MemoryCoordinator(self._store, context=context).admin.consolidate_session()
 
     def night(self) -> None:
         """Do the background work that is due."""

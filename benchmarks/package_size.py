@@ -34,7 +34,10 @@ from benchmarks.package_source import (
     modules,
     names_offered,
 )
+from langmem_tiers import MemoryCoordinator
 
+METHODS = 30
+"""Those that a coordinator has at most, async twins included."""
 PROJECT = Path(__file__).parent.parent
 PACKAGE = PROJECT / "langmem_tiers"
 
@@ -51,13 +54,13 @@ def main(
     """Count what the package holds, and what a call runs of it."""
     read = modules(PACKAGE)
     if check:
-        found = list(breaches(read))
+        found = [*breaches(read), *too_many(MemoryCoordinator)]
         print(*found, sep="\n", end="\n" if found else "")
         raise typer.Exit(code=bool(found))
     table = Table(title="langmem_tiers", title_justify="left", show_header=False)
     table.add_column(overflow="fold")
     table.add_column(justify="right", overflow="fold")
-    for row in (*sizes(read, PROJECT), *_tangles(read, PROJECT), *_calls()):
+    for row in (*sizes(read, PROJECT), *_verbs(), *_tangles(read, PROJECT), *_calls()):
         table.add_row(*row)
     Console(width=160).print(table)
 
@@ -102,6 +105,22 @@ def _tangles(read: Sequence[Module], project: Path) -> Iterator[tuple[str, str]]
 def _calls() -> Iterator[tuple[str, str]]:
     for verb, one in calls().items():
         yield f"what a warm {verb} runs", f"{one.functions:,} functions of {one.files:,} files"
+
+
+def _verbs() -> Iterator[tuple[str, str]]:
+    found = len(methods(MemoryCoordinator))
+    yield "methods of the coordinator, twins included", f"{found:,}"
+
+
+def methods(kind: type) -> list[str]:
+    """The methods that a class itself offers, without those that it inherits."""
+    return [name for name, one in vars(kind).items() if callable(one) and not name.startswith("_")]
+
+
+def too_many(kind: type, most: int = METHODS) -> Iterator[str]:
+    """A line if a class has more methods than it may have."""
+    if (found := len(methods(kind))) > most:
+        yield f"{kind.__name__}: {found} methods, {most} are allowed"
 
 
 def entries(package: Path) -> int:

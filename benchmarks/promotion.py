@@ -88,9 +88,11 @@ def outcomes(
             if way is USED:
                 memory.get_context(text, limit=3, run_id=run, holdout=0)
             elif (found := memory.get(key)) is not None:
-                memory.record_outcome([found], success=True, run_id=run)
+                memory.learning.record_outcome([found], success=True, run_id=run)
         clock.advance(days=1)
-    reasons = {one.key: one.reason for one in _member(store, tenant, PROJECTS[0], way).promote()}
+    reasons = {
+        one.key: one.reason for one in _member(store, tenant, PROJECTS[0], way).learning.promote()
+    }
     long_term = store.tier("long_term").search((tenant,), limit=10_000)
     said = {one.value["metadata"]["original_id"]: one.value["content"] for one in long_term}
     return [

@@ -233,7 +233,7 @@ class Replay:
                 created_at=told.recorded,
                 updated_at=told.recorded,
             )
-            self._coordinator(one).record_outcome([shown], success=bool(one.success))
+            self._coordinator(one).learning.record_outcome([shown], success=bool(one.success))
 
 
 def turns(

@@ -38,12 +38,12 @@ def tried(store: TieredStore) -> Trial:
             seen = 0
             for number in range(A_DAY):
                 run = f"{name}-{night}-{number}"
-                shown = bool(memory.get_lessons(tools=name, run_id=run))
+                shown = bool(memory.learning.get_lessons(tools=name, run_id=run))
                 chance = _USUAL + effect * shown
-                memory.record_outcome(run_id=run, success=luck.random() < chance)
+                memory.learning.record_outcome(run_id=run, success=luck.random() < chance)
                 seen += shown
             trial.shown[name].append(seen)
-        for one in memory.demote():
+        for one in memory.learning.demote():
             if one.demoted:
                 trial.held_back[names[one.key]] = night + 1
     return trial

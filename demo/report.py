@@ -84,7 +84,7 @@ def life_of_a_lesson(store: TieredStore, history: History) -> Panel:
     first, second, *_ = history.of(FOLLOWED, FROM_THE_START[0])
     key = str(first["noted"])
     memory = MemoryCoordinator(store, context=context_of(FROM_THE_START[0]))
-    known = memory.explain(key)
+    known = memory.learning.explain(key)
     night, moves = next((at, one) for at, one in enumerate(history.promoted, start=1) if one)
     move = next(one for one in known.history if one.kind == "promoted")
     low, high = known.success_interval

@@ -43,7 +43,7 @@ class AuditHead:
     """64 hexadecimal digits."""
 
     def __str__(self) -> str:
-        """As `verify_audit` takes it."""
+        """As `admin.verify_audit` takes it."""
         return f"{self.seq}:{self.hash}"
 
 

@@ -244,7 +244,7 @@ def replay(
 
     asker = memories.asked_by(tenant, project, None, user, None)
     with terminal.opened_to_read(url, model, lexical=lexical) as store:
-        replayed = memories.memory_of(store, asker, named=True).replay(turn)
+        replayed = memories.memory_of(store, asker, named=True).admin.replay(turn)
     recalls = [one.to_json() for one in replayed]
     document = {"tenant": tenant, "turn": turn, "recalls": recalls}
     same = all(one.equal for one in replayed)

@@ -137,7 +137,7 @@ class ArchiveReport:
     left: int
     """How many were to leave and stay, as they changed meanwhile."""
     archives: tuple[str, ...]
-    """The files that were written; `restore_archive` takes one."""
+    """The files that were written; `admin.restore_archive` takes one."""
     dry_run: bool = False
     waiting: int = 0
     """How many more the policy means, beyond its `max_share`."""
@@ -314,7 +314,7 @@ class ArchiveFile:
     """A file that memories went into; a row of archives, the columns are in this order."""
 
     archive: str
-    """Its name, which `restore_archive` takes."""
+    """Its name, which `admin.restore_archive` takes."""
     url: str
     checksum: str
     """SHA-256 of the file."""

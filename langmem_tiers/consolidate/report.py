@@ -133,7 +133,7 @@ class ConsolidationReport:
     lines: tuple[Line, ...]
     """In the order of the steps, then of verdicts and reasons."""
     moves: tuple[str, ...]
-    """What `rollback` takes."""
+    """What `learning.rollback` takes."""
     proposed: tuple[Proposed, ...] = ()
     """What is near and was left to somebody, each pair once, the nearest first, 1,000 of a step:
     `supersede` acts on it, or a model."""

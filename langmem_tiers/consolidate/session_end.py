@@ -60,7 +60,7 @@ class SessionReport:
     risen: int = 0
     """Memories of other types that moved from short_term to working."""
     moves: tuple[str, ...] = ()
-    """What `rollback` takes, one for each that has risen."""
+    """What `learning.rollback` takes, one for each that has risen."""
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Why something was lifted, and how often."""
     not_kept: Mapping[str, int] = field(default_factory=dict)

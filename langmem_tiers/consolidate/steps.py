@@ -121,7 +121,7 @@ class StepCounts(TypedDict, total=False):
     kept: dict[str, int]
     """They stay as they are."""
     moves: list[str]
-    """What `rollback` takes."""
+    """What `learning.rollback` takes."""
     findings: list[Finding]
     """What was found and left to somebody's judgement."""
 

@@ -29,7 +29,7 @@ class Retraction:
 
     key: str
     move: str
-    """What `rollback` takes."""
+    """What `learning.rollback` takes."""
     suspects: tuple[str, ...] = ()
     """Keys of what came from the memory, directly or not, and is suspect now."""
 
@@ -152,11 +152,13 @@ def _not_current(one: Candidate, stands: StandingNow, how: Revising) -> Flow[Inv
     """Why a memory can have no part in a supersession, and what to do."""
     (rows,) = yield Query((Call("successors", {"tenant": how.tenant, "id": one.id}),))
     ways = {
-        "retracted": f"restore({one.key!r}) first, if it was true after all",
+        "retracted": f"truth.restore({one.key!r}) first, if it was true after all",
         "suspect": "restore what it came from first, or store what is right",
     }
     for _, by, _, kind, move in rows[:1]:
-        ways["superseded"] = f"by {by!r}. To name another, roll that back first: rollback({move!r})"
+        ways["superseded"] = (
+            f"by {by!r}. To name another, roll that back first: learning.rollback({move!r})"
+        )
         ways["consolidated"] = f"it was {kind} and lives on in {by!r}. Name that one"
     way = ways.get(str(stands.state), "what is superseded is current, and so is what supersedes")
     already = " already" if stands.state == _SUPERSEDED else ""
@@ -198,7 +200,7 @@ def retract(
     if not known:
         raise InvalidInputError(
             f"{one.key!r} was deleted meanwhile, or is quarantined: what is quarantined is not "
-            "recalled, and reject() deletes it"
+            "recalled, and admin.reject() deletes it"
         )
     seen = [row[1] for row in doubted if row[3] in (None, how.context.user_id)]
     suspects = tuple(sorted(seen)) if marked else ()
@@ -284,7 +286,7 @@ class Successor(NamedTuple):
     kind: str
     """How: `superseded`, `merged`, `promoted`, `reinforced` or `reflected`."""
     move: str
-    """Which move says so; `rollback` takes it, unless it is of the kind `reflected`."""
+    """Which move says so; `learning.rollback` takes it, unless it is of the kind `reflected`."""
 
     def told(self, namespace: tuple[str, ...]) -> str:
         """Which it is, by which move; and where, if that is not this namespace."""

@@ -274,7 +274,7 @@ class Recollection:
     consolidation, whichever is later."""
     outdated: bool = False
     """True if it came, directly or not, from a memory that has been superseded: it may be wrong by
-    now. Nobody has judged that; `explain` shows the chain."""
+    now. Nobody has judged that; `learning.explain` shows the chain."""
     replaces: Replaced | None = None
     """The memory that it took the place of last; None if it took none's."""
     review: ReviewResult | None = None
@@ -327,7 +327,7 @@ class Recollections(list[Recollection]):
         """Hold what was found."""
         super().__init__(found)
         self.recall_id = recall_id
-        """What `replay` takes, where the recall was recorded; else None."""
+        """What `admin.replay` takes, where the recall was recorded; else None."""
         self.helps = helps
         """The chance, in 0…1, that memory helps with what was asked at all."""
         self.by_words = by_words

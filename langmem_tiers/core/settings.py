@@ -115,7 +115,7 @@ class CoordinatorSettings:
     relevance_timeout_ms: Annotated[int, whole(1, _HOUR_MS)] = 2000
     """Milliseconds that models may take to review a recall (specification: 1 to 2 s)."""
     recall_days: Annotated[float, number(0, MOST_DAYS, but=(0,))] | None = None
-    """Days for which each recall is kept as it was, for `replay`; None keeps none."""
+    """Days for which each recall is kept as it was, for `admin.replay`; None keeps none."""
 
 
 BOOKKEEPING = ("write_todos", "search_memory", "manage_memory", "manage_reminder")

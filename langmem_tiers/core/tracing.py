@@ -35,6 +35,8 @@ RunType: TypeAlias = Literal["retriever", "tool"]
 def traced(run_type: RunType) -> Callable[[Verb], Verb]:
     """Show a verb of an object that has a `context` as a run, named like its blocking twin.
 
+    One of a namespace has that before its name: `reminders.add`.
+
     Example:
         ```python
         @traced("tool")
@@ -52,7 +54,6 @@ def traced(run_type: RunType) -> Callable[[Verb], Verb]:
 
             return traceable(
                 run_type=run_type,
-                name=name,
                 process_inputs=_inputs,
                 process_outputs=cast("Callable[..., dict[Any, Any]]", _outputs),
             )(verb)
@@ -60,13 +61,13 @@ def traced(run_type: RunType) -> Callable[[Verb], Verb]:
         @wraps(verb)
         def call(self: Any, *given: Any, **options: Any) -> Any:
             if tracing():
-                return run()(self, *given, langsmith_extra=_scope(self), **options)
+                return run()(self, *given, langsmith_extra=_extra(self, name), **options)
             return verb(self, *given, **options)
 
         @wraps(verb)
         async def acall(self: Any, *given: Any, **options: Any) -> Any:
             if tracing():
-                return await run()(self, *given, langsmith_extra=_scope(self), **options)
+                return await run()(self, *given, langsmith_extra=_extra(self, name), **options)
             return await verb(self, *given, **options)
 
         return cast("Verb", acall if awaited else call)
@@ -106,6 +107,12 @@ def trace_id() -> str | None:
 
     run = get_current_run_tree()
     return None if run is None else str(run.trace_id)
+
+
+def _extra(of: Any, name: str) -> dict[str, Any]:
+    """Whose verb it is; one of a namespace is called `reminders.add`."""
+    within = getattr(of, "called", None)
+    return {**_scope(of), "name": name if within is None else f"{within}.{name}"}
 
 
 def _scope(coordinator: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The places of a tenant's texts, how they are read, and what becomes of a row in each.
 
-`forget` and `verify_forgotten` both read them. tests/integration/test_forgotten_everywhere.py names
-every column, compares them with the database's catalog, and tries each place.
+`forget` and `admin.verify_forgotten` both read them.
+tests/integration/test_forgotten_everywhere.py names every column, compares them
+with the database's catalog, and tries each place.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class ForgetPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetReceipt:
-    """What was forgotten, without a word of it; `verify_forgotten` takes it.
+    """What was forgotten, without a word of it; `admin.verify_forgotten` takes it.
 
     Hashes are HMAC-SHA256 under a key that the database keeps for the tenant.
     """

@@ -310,7 +310,7 @@ def _search(step: Step, wanted: SearchMemory) -> Flow[Told]:
     notes = [one for one in told if one.memory_type != types.PROSPECTIVE]
     lines: list[str] = []
     if places := {one.place for one in told if one.memory_type == types.PROSPECTIVE}:
-        known = yield from asked(memory.intentions)
+        known = yield from asked(memory.reminders.list)
         lines = [
             reminder_line(one, memory.context.zone, memory.now)
             for one in known
@@ -354,7 +354,9 @@ def _manage(step: Step, wanted: ManageMemory) -> Flow[Told]:
     old = yield from _meant(step, wanted.id, action)
     handle = handle_of(old.namespace, old.key)
     if action == "delete":
-        retracting = asked(memory.retract, old.key, reason=prompts.MODEL_DELETED, answers=True)
+        retracting = asked(
+            memory.truth.retract, old.key, reason=prompts.MODEL_DELETED, answers=True
+        )
         move = (yield from retracting).move
         told = {"id": bracketed(handle), "said": quoted(shortened(old.content, LINE))}
         revised = {"retracted": old.key, "handle": handle, "move": move}
@@ -408,7 +410,7 @@ def _updated(
     if "noted" not in done:
         return said, done
     (new,) = done["noted"]
-    move = yield from asked(memory.supersede, old.key, by=new["key"])
+    move = yield from asked(memory.truth.supersede, old.key, by=new["key"])
     if stays_pinned:
         yield from asked(memory.pin, new["key"])  # the old one's room is free now
     revised = {"superseded": old.key, "handle": handle, "move": move}
@@ -481,7 +483,7 @@ def _remind(step: Step, wanted: ManageReminder) -> Flow[Told]:
         return text, said if was_open else {}
     if moment is None:
         raise InvalidInputError(prompts.TIME_NEEDED)
-    yield from asked(memory.snooze, named, moment)
+    yield from asked(memory.reminders.snooze, named, moment)
     return prompts.REMINDER_SNOOZED.format(id=_shown(named), when=_clock(moment, memory)), said
 
 
@@ -490,11 +492,13 @@ def _close(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[tuple[s
     if (yield from asked(memory.get, named)) is None:
         raise InvalidInputError(prompts.NO_REMINDER.format(id=named))
     shown = _shown(named)
-    if not (yield from asked(memory.complete if done else memory.cancel, named)):
+    if not (
+        yield from asked(memory.reminders.complete if done else memory.reminders.cancel, named)
+    ):
         return prompts.REMINDER_WAS_CLOSED.format(id=shown), False
     if not done:
         return prompts.REMINDER_CANCELLED.format(id=shown), True
-    still_open = yield from asked(memory.intentions)
+    still_open = yield from asked(memory.reminders.list)
     again = next(
         (one for one in still_open if shown in map(bracketed, (one.key, one.handle))), None
     )
@@ -517,7 +521,9 @@ def _set(step: Step, content: str, moment: datetime | None, wanted: ManageRemind
         waits = {"at": At(moment, every=wanted.every, timezone=zone)}
     noted_as = {name: one for name, one in waits.items() if one is not None}
     noted_as |= {"trust": (yield from trust_of(step)), "key": _key(step)}
-    result = yield from asked(memory.intend, content, source=nouns.Source.AGENT.value, **noted_as)
+    result = yield from asked(
+        memory.reminders.add, content, source=nouns.Source.AGENT.value, **noted_as
+    )
     handle, refusal = yield from _stands(memory, result)
     if refusal:
         return refusal, {}

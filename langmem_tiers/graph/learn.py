@@ -85,7 +85,7 @@ def create_reflexion_node(
             found = _failed(step, failed, every=model is not None)
         else:
             found = _told(step.state, attempts)
-        reflecting = asked(step.memory.reflect, found, model=model)
+        reflecting = asked(step.memory.learning.reflect, found, model=model)
         learned = yield from step.spared(reflecting, [])
         return {"reflexions": [one.key for one in learned]}
 
@@ -137,7 +137,7 @@ def create_promotion_node(
     """A node that promotes what has proven itself, and demotes what has failed since.
 
     It looks at the whole tenant. It writes the state keys `promoted` and `demoted`, each a list of
-    the moves that were made, as JSON; `rollback` takes the `move` of each.
+    the moves that were made, as JSON; `learning.rollback` takes the `move` of each.
 
     Args:
         policy: What a memory must have shown; the coordinator's own if not given.
@@ -150,8 +150,8 @@ def create_promotion_node(
     node.checked_helpers(model)
 
     def promote(step: Step) -> Flow[Update]:
-        demoted = yield from step.spared(asked(step.memory.demote, policy=policy), [])
-        promoting = asked(step.memory.promote, policy=policy, model=model)
+        demoted = yield from step.spared(asked(step.memory.learning.demote, policy=policy), [])
+        promoting = asked(step.memory.learning.promote, policy=policy, model=model)
         promoted = yield from step.spared(promoting, [])
         return {
             "promoted": [
@@ -183,12 +183,13 @@ def create_evolution_node(
     node stores nothing twice.
 
     Args:
-        interaction: What happened, as `evolve` takes it: a key of the state, or a function of it.
+        interaction: What happened, as `learning.evolve` takes it: a key of the state, or a
+            function of it.
         success_metrics: What came of it; likewise.
         judged: Whether it succeeded; likewise. What is False or None is not remembered. If not
             given, the metrics alone decide.
         threshold: The importance from which on it is stored, from 0 to 1.
-        extract_entities: Finds who and what its texts are about; see `evolve`.
+        extract_entities: Finds who and what its texts are about; see `learning.evolve`.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
         context, coordinator, name: Those of every node; see `create_recall_node`.
@@ -203,7 +204,7 @@ def create_evolution_node(
         if judged is None or judged_of(step.state, judged):
             happened, metrics = (node.of_state(step.state, one) for one in told.values())
             options: Any = {"threshold": threshold, "extract_entities": extract_entities}
-            evolving = asked(step.memory.evolve, happened, metrics, **options)
+            evolving = asked(step.memory.learning.evolve, happened, metrics, **options)
             result = yield from step.spared(evolving, _FAILED)
         return {"evolved": {"stored": result.stored, "key": result.key, "reason": result.reason}}
 
@@ -223,7 +224,7 @@ def create_skill_node(
 
     It looks at the calls since the last human message, and belongs at the end of a run, after a
     loop of attempts: each time it is passed counts as a run, a retry does not. It writes the
-    state key `skills`, the keys of the skills whose evidence changed. See `learn_skills`.
+    state key `skills`, the keys of the skills whose evidence changed. See `learning.learn_skills`.
 
     Args:
         success: Whether the run succeeded: a key of the state, or a function of it. While that is
@@ -239,7 +240,7 @@ def create_skill_node(
     def learn(step: Step) -> Flow[Update]:
         if (trace := _trace(step, success)) is None:
             return {"skills": []}
-        learning = asked(step.memory.learn_skills, trace, min_support=min_support)
+        learning = asked(step.memory.learning.learn_skills, trace, min_support=min_support)
         found = yield from step.spared(learning, [])
         return {"skills": [one.key for one in found if one.stored]}
 
@@ -311,7 +312,7 @@ def _trace(step: Step, success: Success) -> skills.Trace | None:
 def credit(step: Step, run_id: str, *, success: bool) -> Flow[OutcomeReport]:
     """Credit what a run was shown with how it ended."""
     told: Any = {"run_id": run_id, "success": success, **messages.said_in(step.messages)}
-    return asked(step.memory.record_outcome, **told)
+    return asked(step.memory.learning.record_outcome, **told)
 
 
 def learn_from(
@@ -331,7 +332,7 @@ def learn_from(
     attempts = messages.attempts_in(said, ran)
     if model is None:
         kept = [one for one in attempts if one.succeeded_with is not None]
-        learned: Sequence[StoreResult] = yield from asked(memory.reflect, kept)
+        learned: Sequence[StoreResult] = yield from asked(memory.learning.reflect, kept)
     else:
         earlier = said[: len(said) - len(node.this_turn(said))]
         answers = (node.text_of(one) for one in reversed(earlier) if isinstance(one, AIMessage))
@@ -436,7 +437,9 @@ class ToolLessons:
             if before and before[-1].answer.additional_kwargs.get(HELD) == BY_LESSONS:
                 step, call = self._config.step(request.state, request.runtime), request.tool_call
                 with step.without("lessons of a tool call"):  # it is held by these no more
-                    yield from asked(step.memory.stop_holding, approach_of(call), tool=call["name"])
+                    yield from asked(
+                        step.memory.learning.allow, approach_of(call), tool=call["name"]
+                    )
             return answer
         if not self._with_errors:
             return answer
@@ -452,7 +455,7 @@ class ToolLessons:
         shown_to: dict[str, Any] = {} if run is None else {"run_id": run, "holdout": self._holdout}
         concern |= {"limit": self._lessons, **shown_to}
         with step.without("lessons of a tool call"):
-            return (yield from asked(step.memory.get_lessons, **concern))
+            return (yield from asked(step.memory.learning.get_lessons, **concern))
         return ()
 
 
@@ -547,7 +550,7 @@ def held_by_reminder(request: ToolCallRequest, step: Step) -> Flow[ToolMessage |
         return None
     run = str(uuid5(NAMESPACE_OID, f"{step.run.id} {call['id']}"))
     with step.without("reminders of a tool call"):
-        raised = yield from asked(step.memory.remind, tool=call, kinds=["tool"], run_id=run)
+        raised = yield from asked(step.memory.reminders.due, tool=call, kinds=["tool"], run_id=run)
         if raised:
             told = prompts.REMINDED_BEFORE_THE_CALL.format(
                 reminders=reminders_text(raised, zone=step.memory.context.zone)

@@ -303,9 +303,9 @@ def tool_of(call: ToolCall) -> str | None:
 
 
 def said_in(messages: Sequence[BaseMessage]) -> dict[str, str]:
-    """Return the last question and what was answered and called since, for `record_outcome`.
+    """Return the last question, and what was answered and called since.
 
-    Nothing, if nothing was.
+    It is for `learning.record_outcome`. Nothing, if nothing was.
     """
     turn = [one for one in this_turn(messages) if isinstance(one, AIMessage)]
     parts = [text_of(one) for one in turn]

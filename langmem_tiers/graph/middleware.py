@@ -170,7 +170,7 @@ class TieredMemoryState(AgentState[Any]):
     done."""
     revised: NotRequired[list[dict[str, Any]]]
     """What the model took back (`retracted`) or replaced (`superseded`) by its tools: the key, the
-    handle, and the `move`, which `rollback` undoes."""
+    handle, and the `move`, which `learning.rollback` undoes."""
     reminded: NotRequired[list[dict[str, Any]]]
     """What it did to reminders: the `action`, and the `id`."""
     learned: NotRequired[list[dict[str, Any]]]
@@ -300,7 +300,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             noted = {**noted, "shown": shown, "pins": pins, "reminds": reminds}
             with step.without("remind"):
                 if turn.due:
-                    yield from asked(step.memory.acknowledge, *turn.due)
+                    yield from asked(step.memory.reminders.acknowledge, *turn.due)
         update = step.errors(known=True) | heard
         if noted != before:
             update["recalled_run"] = noted
@@ -416,8 +416,10 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             "run_id": run,
         }
         with step.without("remind"):
-            due = yield from asked(step.memory.remind, question or None, **leased)
-            standing = yield from asked(step.memory.intentions, Status.DELIVERED, limit=STANDING)
+            due = yield from asked(step.memory.reminders.due, question or None, **leased)
+            standing = yield from asked(
+                step.memory.reminders.list, Status.DELIVERED, limit=STANDING
+            )
         return due, standing
 
     def _ran(self, noted: Noted | None) -> said.Ran:
@@ -437,7 +439,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             with step.without("lessons"):
                 failed = signature(one.said, tool=one.tool)
                 concern = {"failures": failed, "query": noted["asked"], **shown_to}
-                found = yield from asked(step.memory.get_lessons, **concern)
+                found = yield from asked(step.memory.learning.get_lessons, **concern)
                 lessons[one.answer.id] = [each for each in found if each.key not in known]
                 known |= {each.key for each in found}
         return lessons

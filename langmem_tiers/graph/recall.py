@@ -143,7 +143,7 @@ def _recall(
     first, found, pinned = Recollections(), Recollections(), list[Recollection]()
     if concern := _concern(step.messages, lessons):
         with step.without("lessons"):
-            first = yield from asked(memory.get_lessons, **concern, **shown_to)
+            first = yield from asked(memory.learning.get_lessons, **concern, **shown_to)
     question = _question(step, query)
     with step.without("recall"):
         wanted = beside(step, step.messages, options)
@@ -166,7 +166,7 @@ def _recall(
 
 
 def _concern(messages: Sequence[BaseMessage], limit: int) -> dict[str, Any]:
-    """Return what lessons are wanted for, as options of `get_lessons`; nothing if for nothing."""
+    """Return what lessons are wanted for, as options of a verb; nothing if for nothing."""
     failures, calls = failures_at_hand(messages), about_to_run(messages)
     if not limit or not (failures or calls):
         return {}

@@ -107,7 +107,7 @@ class Kept(NamedTuple):
     results: list[StoreResult]
     revised: list[dict[str, Any]]
     """The memories that a message took back (`retracted`) or corrected (`superseded`): the key of
-    each, and the move, which `rollback` undoes."""
+    each, and the move, which `learning.rollback` undoes."""
     errors: dict[str, str]
     """What the judge failed by, if it did."""
 
@@ -207,7 +207,7 @@ def _superseded(
     current = [one.key for one in results if one.stored and not one.quarantined]
     for key in keys if by in current else ():
         try:
-            move = yield from asked(memory.supersede, key, by=by)
+            move = yield from asked(memory.truth.supersede, key, by=by)
         except errors.InvalidInputError as error:
             failed["judge"] = f"{type(error).__name__}: {error}"
             _log.warning("what the user corrected is not superseded: %s", error)
@@ -224,7 +224,7 @@ def _revision(
         return Revision()
     name, key = by.of(question)["speaker"], speakers.key_of(question, step.config)
     speaker = None if name == "user" else name
-    return (yield from asked(step.memory.revise, text, judge=judge, key=key, speaker=speaker))
+    return (yield from asked(step.memory.truth.revise, text, judge=judge, key=key, speaker=speaker))
 
 
 def _corrected(note: dict[str, Any], revision: Revision) -> list[str]:

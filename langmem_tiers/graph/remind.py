@@ -173,7 +173,7 @@ def remind(step: Step, asking: Reminding) -> Flow[Update]:
     answer = (answers[-1].id if answers else None) or len(answers)
     yield from _delivered(step, [one for one in before or () if _newer(answer, one.get("after"))])
     raised = yield from asked(
-        memory.remind,
+        memory.reminders.due,
         asking.question(step),
         tool=messages.about_to_run(step.messages) or None,
         state=None if asking.predicates is None else step.state,
@@ -187,7 +187,7 @@ def remind(step: Step, asking: Reminding) -> Flow[Update]:
     told = [{**intentions.facts(one), "after": answer} for one in raised]
     update: Update = {"reminders": told, "reminders_text": text}
     if before is None:
-        listed = (yield from asked(memory.intentions)) if asking.at_start else []
+        listed = (yield from asked(memory.reminders.list)) if asking.at_start else []
         keys = {(one.namespace, one.key) for one in raised}
         others = [one for one in listed if (one.namespace, one.key) not in keys]
         update["intentions"] = [
@@ -202,7 +202,7 @@ def remind(step: Step, asking: Reminding) -> Flow[Update]:
 def _delivered(step: Step, told: Sequence[Mapping[str, Any]]) -> Flow[None]:
     """Say that a model has seen what it was told: no answer is lost where that is refused."""
     with node.going_on("acknowledge"):
-        yield from asked(step.memory.acknowledge, *[one["token"] for one in told])
+        yield from asked(step.memory.reminders.acknowledge, *[one["token"] for one in told])
 
 
 def _newer(answer: str | int, before: str | int | None) -> bool:
@@ -223,7 +223,7 @@ def reminders_text(
         ```python
         from langmem_tiers.graph.remind import reminders_text
 
-        prompt = reminders_text(memory.remind("Anna asked about the budget"))
+        prompt = reminders_text(memory.reminders.due("Anna asked about the budget"))
         ```
     """
     return recalled_text((), reminders=[reminder_line(one, zone, now) for one in reminders])

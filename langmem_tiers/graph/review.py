@@ -151,7 +151,7 @@ def _decide(step: Step) -> Flow[Update]:
         if one["id"] in waiting:  # else it was dealt with already
             yield from _carried_out(step.memory, one)
     since = {one["id"]: datetime.fromisoformat(one["since"]) for one in decided}
-    done = yield from asked(step.memory.decisions, since)
+    done = yield from asked(step.memory.admin.decisions, since)
     ruled = [(one["key"], done[one["id"]]) for one in decided if one["id"] in done]
     return {
         "reviewed": [
@@ -163,7 +163,7 @@ def _decide(step: Step) -> Flow[Update]:
 
 def _carried_out(memory: MemoryCoordinator, one: Decided) -> Flow[None]:
     """Release or reject one, unless it was changed, or somebody was quicker."""
-    verb: Any = memory.release if one["decision"] == "release" else memory.reject
+    verb: Any = memory.admin.release if one["decision"] == "release" else memory.admin.reject
     version = datetime.fromisoformat(one["version"])
     try:
         yield from asked(verb, one["key"], reason=one["reason"], version=version)
@@ -179,7 +179,7 @@ def _carried_out(memory: MemoryCoordinator, one: Decided) -> Flow[None]:
 def _held(memory: MemoryCoordinator) -> Flow[list[Quarantined]]:
     """Return what of the context is quarantined."""
     own = memory.context.project_id is not None or memory.context.session_id is not None
-    return asked(memory.list_quarantined, limit=MAX_LIMIT, own=own)
+    return asked(memory.admin.list_quarantined, limit=MAX_LIMIT, own=own)
 
 
 def _payload(held: Sequence[Quarantined]) -> dict[str, Any]:

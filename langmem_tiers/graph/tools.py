@@ -130,9 +130,9 @@ def create_manage_memory_tool(
     """Make a tool that creates, updates and deletes memories in a namespace, or a context's.
 
     Without a namespace it keeps the memory of the run's context, by handles or keys: an update
-    supersedes and a deletion retracts, which `rollback` and `restore` undo. It changes nothing of
-    another user's, and what one speaker said only in that speaker's turns. A note of
-    `kind="lesson"` is found again by the failure that the turn met last.
+    supersedes and a deletion retracts, which `learning.rollback` and `truth.restore` undo. It
+    changes nothing of another user's, and what one speaker said only in that speaker's turns. A
+    note of `kind="lesson"` is found again by the failure that the turn met last.
 
     With a namespace it is langmem's: a memory is stored as `{"content": …}` under a random id. In a
     `TieredStore` it passes the gate (docs/gate.md) with the source `agent`. What a person, or the

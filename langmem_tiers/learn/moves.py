@@ -53,7 +53,7 @@ class Demotion:
     demoted: bool
     key: str
     move: str | None = None
-    """What `rollback` takes."""
+    """What `learning.rollback` takes."""
     decision: rules.PromotionDecision
 
     def __str__(self) -> str:
@@ -222,7 +222,7 @@ def _check(event: _Event, archive: str | None) -> None:
     if archive is not None:
         raise RollbackError(
             f"the memory that this move made or changed is archived: bring it back first with "
-            f"restore_archive({archive!r}), or `langmem-tiers restore`"
+            f"admin.restore_archive({archive!r}), or `langmem-tiers restore`"
         )
     if event.updated_at is None:
         raise RollbackError(

@@ -72,7 +72,7 @@ class Promotion:
     reinforced: bool = False
     """Whether that one was there already, and was given this evidence."""
     move: str | None = None
-    """What `rollback` takes."""
+    """What `learning.rollback` takes."""
     sources: tuple[str, ...] = ()
     """Keys of all memories that live on in the successor by this move."""
     decision: PromotionDecision | None = None
@@ -165,7 +165,7 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
 
     A memory of which a model says nothing usable stays, with the error as its reason. Where the
     database fails the call ends, and what was moved before stays moved: the events of a tenant
-    tell what, and `explain` of each memory.
+    tell what, and `learning.explain` of each memory.
     """
     promotions: list[Promotion] = []
     after = 0

@@ -55,7 +55,7 @@ def audit(
     Example:
         ```python
         memory.store("The key rotates on Mondays.", memory_type="semantic", key="rotation")
-        (written,) = memory.audit(key="rotation")
+        (written,) = memory.admin.audit(key="rotation")
         print(written.verb, written.role, written.at)
         ```
     """
@@ -104,9 +104,9 @@ def verify_audit(memory: Memory, head: AuditHead | str | None = None) -> Flow[Au
 
     Example:
         ```python
-        kept = memory.audit_head()  # to be kept elsewhere
+        kept = memory.admin.audit_head()  # to be kept elsewhere
         memory.store("The key rotates on Mondays.", memory_type="semantic")
-        assert memory.verify_audit(kept)
+        assert memory.admin.verify_audit(kept)
         ```
     """
     tenant = of_all(memory.context)
@@ -122,7 +122,7 @@ def checked_head(given: object, tenant: str) -> AuditHead | None:
     found = _HEAD.fullmatch(str(given)) if isinstance(given, AuditHead | str) else None
     if found is None:
         raise InvalidInputError(
-            f"a head is what audit_head() answered, such as 12:9f86…, not {short(given)}"
+            f"a head is what admin.audit_head() answered, such as 12:9f86…, not {short(given)}"
         )
     return AuditHead(tenant, int(found[1]), found[2])
 
@@ -159,8 +159,8 @@ def archive(memory: Memory, policy: ArchivalPolicy, *, dry_run: bool = True) -> 
         ```python
         from langmem_tiers import ArchivalPolicy
 
-        print(memory.archive(ArchivalPolicy(url="./archive")))  # what would leave
-        report = memory.archive(ArchivalPolicy(url="./archive"), dry_run=False)
+        print(memory.admin.archive(ArchivalPolicy(url="./archive")))  # what would leave
+        report = memory.admin.archive(ArchivalPolicy(url="./archive"), dry_run=False)
         ```
     """
     return archiving(memory.tiered_store, memory.context, policy, dry_run=dry_run)
@@ -255,9 +255,9 @@ def export_tenant(memory: Memory, path: str | os.PathLike[str]) -> Flow[ExportRe
 
     Example:
         ```python
-        memory.export_tenant("acme.jsonl.gz")
+        memory.admin.export_tenant("acme.jsonl.gz")
         with TieredStore.embedded("./elsewhere") as other:
-            MemoryCoordinator(other, context=memory.context).import_tenant("acme.jsonl.gz")
+            MemoryCoordinator(other, context=memory.context).admin.import_tenant("acme.jsonl.gz")
         ```
     """
     _check_wide(memory.context)
@@ -296,7 +296,7 @@ def import_tenant(
 
     Example:
         ```python
-        report = memory.import_tenant("acme.jsonl.gz")
+        report = memory.admin.import_tenant("acme.jsonl.gz")
         print(report.rows["memories"])
         ```
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from langsmith.schemas import Feedback
 
 
-def expose(
+def record_exposure(
     memory: Memory,
     recollections: Iterable[Recollection],
     *,

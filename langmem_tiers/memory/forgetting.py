@@ -102,7 +102,7 @@ def forget(
         ```python
         print(memory.forget(subject="Ada Lovelace", plan=True))  # nothing has changed
         receipt = memory.forget(subject="Ada Lovelace")
-        assert memory.verify_forgotten(receipt)
+        assert memory.admin.verify_forgotten(receipt)
         ```
     """
     named = {"key": key, "user": user, "subject": subject, "tenant": tenant}

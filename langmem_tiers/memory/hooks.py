@@ -154,7 +154,7 @@ def on_session_start(
         run_id: Whom it is raised for; see `MemoryCoordinator.remind`.
     """
     memory = hooks.memory
-    raised = reminding.remind(
+    raised = reminding.due(
         memory,
         query,
         state=state,
@@ -164,7 +164,7 @@ def on_session_start(
         run_id=run_id,
     )
     reminders = yield from unit(raised)
-    pending = yield from unit(reminding.intentions(memory, limit=limit))
+    pending = yield from unit(reminding.list_(memory, limit=limit))
     return SessionStart(reminders=tuple(reminders), pending=tuple(pending))
 
 
@@ -225,7 +225,7 @@ def _intend(
     known: Any = None if key is None else (yield from unit(recalling.get(memory, key)))
     if known is None:
         said = normalised(found.content)
-        listed = yield from unit(reminding.intentions(memory))
+        listed = yield from unit(reminding.list_(memory))
         same = (one for one in listed if one.trigger == trigger)
         known = next((one for one in same if normalised(one.content) == said), None)
     if known is not None:
@@ -233,7 +233,7 @@ def _intend(
     timed = isinstance(trigger, At)
     lasts = timed or hooks.expire_days is None
     waits: Any = {"at" if timed else "when": trigger}
-    intended = reminding.intend(
+    intended = reminding.add(
         memory,
         found.content,
         priority=found.priority,
@@ -323,7 +323,7 @@ def on_session_stop(
         session_data: `session_id`, else that of these hooks; `events`, each with a
             `description` and a `type`; `concepts`, each with a `description` and a `category`,
             beside those that its notes state; `trust`, how far these are trusted at most.
-        model: A chat model that sums the session up; see `consolidate_session`.
+        model: A chat model that sums the session up; see `admin.consolidate_session`.
 
     Raises:
         InvalidInputError: if no session is named, or for what is no event or concept; nothing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import sys
@@ -111,10 +110,10 @@ def get_lessons(
     return Recollections(kept)
 
 
-def stop_holding(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
-    """Hold a call of just this form no more, as it works; the lessons stay, and are shown.
+def allow(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
+    """Let a call of just this form run, as it works; the lessons that held it stay, and are shown.
 
-    A lesson that is learned anew, from another failure of it, holds again.
+    A lesson that is learned anew, from another failure of it, holds it again.
 
     Args:
         approach: The call, as the `original_approach` of its lessons has it.
@@ -500,34 +499,13 @@ def learned_lately(memory: Memory) -> list[StoreResult]:
     return memory.tiered_store.flows.kept.one(Reflections).told(memory.caller)
 
 
-def finish_reflections(memory: Memory, timeout: float | None = None) -> bool:
+def finish_reflections(memory: Memory, timeout: float | None = None) -> Flow[bool]:
     """Wait for the lessons that models draw in the background, and tell whether all are drawn.
 
     Any coordinator of this caller may have begun it, such as a middleware's.
 
     Args:
         timeout: Seconds at most; as long as it takes if not given.
-
-    Raises:
-        asyncio.InvalidStateError: on the loop that the store was opened on, which it would
-            block.
     """
-    if memory.tiered_store.on_own_loop:
-        raise asyncio.InvalidStateError("it would block the loop: await afinish_reflections()")
-    return memory.tiered_store.flows.kept.one(Reflections).finish(memory.caller, timeout)
-
-
-async def afinish_reflections(memory: Memory, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - of its twin
-    """Wait for the lessons that models draw in the background, and tell whether all are drawn.
-
-    Any coordinator of this caller may have begun it, such as a middleware's.
-
-    Args:
-        timeout: Seconds at most; as long as it takes if not given.
-
-    Raises:
-        asyncio.InvalidStateError: on the loop that the store was opened on, which it would
-            block.
-    """
-    reflections = memory.tiered_store.flows.kept.one(Reflections)
-    return await asyncio.to_thread(reflections.finish, memory.caller, timeout)
+    begun = memory.tiered_store.flows.kept.one(Reflections)
+    return apart(partial(begun.finish, memory.caller, timeout), sys.maxsize)

@@ -141,7 +141,7 @@ def why_absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
     for one in sorted(archived, key=lambda each: not _is_own(each, context)):
         return (
             f"the memory {key!r} is archived: bring it back with "
-            f"restore_archive({one.archive!r}), or `langmem-tiers restore`"
+            f"admin.restore_archive({one.archive!r}), or `langmem-tiers restore`"
         )
     return f"there is no memory {key!r} in tenant {context.tenant!r}{hint}"
 

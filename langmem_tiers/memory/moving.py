@@ -200,7 +200,7 @@ def _move(move: object) -> str:
     if move is None:
         raise InvalidTypeError(
             "nothing was promoted or demoted: the move is None. The moves of a memory are in "
-            "explain(key).history"
+            "learning.explain(key).history"
         )
     return str(label(move, "move"))
 

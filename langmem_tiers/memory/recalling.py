@@ -62,7 +62,7 @@ def get_context(
         embedding: A ready vector of the query, by the store's own model; it is embedded here
             if none is given. With an empty query, memories are sought by the vector alone.
         run_id: The run that the memories are shown to, by a name that a retry has too. It is
-            noted what the run was shown, so that `record_outcome` can credit it.
+            noted what the run was shown, so that `learning.record_outcome` can credit it.
         holdout: From 0 to 1: the share of memories that this run goes without, each chosen by
             a hash of run and memory. Comparing what came of the runs with and without a
             memory tells what it causes (see `stats`). None: 0.02 of the lessons, patterns and
@@ -142,7 +142,7 @@ def replay(
                 store, context=MemoryContext(tenant="acme"), settings=settings
             )
             memory.get_context("When do keys change?", run_id="run-7")
-            for one in memory.replay("run-7"):
+            for one in memory.admin.replay("run-7"):
                 print(one)
         ```
     """

@@ -62,7 +62,7 @@ from langmem_tiers.remind.triggers import (
 )
 
 
-def intend(
+def add(
     memory: Memory,
     /,
     content: str,
@@ -77,7 +77,7 @@ def intend(
     key: str | None = None,
     **fields: Any,
 ) -> Flow[StoreResult]:
-    """Remember to do something: a prospective memory that `remind` raises by itself.
+    """Remember to do something: a prospective memory that `due` raises by itself.
 
     Memory and intention are stored in one transaction, if the gate lets the memory pass. It
     is a memory like any other, which lasts until thirty days after the intention was closed
@@ -103,7 +103,7 @@ def intend(
 
     Example:
         ```python
-        memory.intend("Ask her for the new figures", cue="when Anna mentions the budget")
+        memory.reminders.add("Ask her for the new figures", cue="when Anna mentions the budget")
         ```
     """
     checked_content(content)
@@ -150,7 +150,7 @@ def _checked_end(expires_at: datetime | str | None, trigger: Trigger) -> datetim
     return end
 
 
-def remind(
+def due(
     memory: Memory,
     query: str | None = None,
     *,
@@ -243,7 +243,7 @@ def _token(reminder: object) -> tuple[int, int]:
         raise InvalidTypeError(f"acknowledge a Reminder or its token, not {short(token)}")
     if (found := _TOKEN.fullmatch(token)) is None:
         raise InvalidInputError(
-            f"{short(token)} is no token of a reminder: pass what remind() gave"
+            f"{short(token)} is no token of a reminder: pass what reminders.due() gave"
         )
     return int(found[1]), int(found[2])
 
@@ -265,9 +265,9 @@ def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
     if found.status in remembered.OPEN:
         raise InvalidInputError(
             f"it expires at {found.expires_at}, and would never be raised after {moment}: "
-            "snooze it for less, or intend it anew with another `expires_at`"
+            "snooze it for less, or add it anew with another `expires_at`"
         )
-    raise InvalidInputError(f"it is {found.status}, and cannot be put off: intend it anew")
+    raise InvalidInputError(f"it is {found.status}, and cannot be put off: add it anew")
 
 
 def complete(memory: Memory, key: str) -> Flow[bool]:
@@ -288,7 +288,7 @@ def cancel(memory: Memory, key: str) -> Flow[bool]:
     return _close(memory, key, Status.CANCELLED)
 
 
-def intentions(
+def list_(
     memory: Memory,
     status: Status | str | Iterable[Status | str] | None = None,
     *,
@@ -367,7 +367,8 @@ def _standing(memory: Memory, number: int) -> Flow[_Standing]:
     rows = yield from rows_of("intention", **about)
     if not rows:
         raise InvalidInputError(
-            "the memory is there, but nothing is intended by it: use intend(…) in place of store(…)"
+            "the memory is there, but nothing is intended by it: use reminders.add(…) in place of "
+            "store(…)"
         )
     status, *others = rows[0]
     return _Standing(Status(status), *others)

@@ -73,7 +73,7 @@ def consolidate_session(
         with TieredStore.embedded("./.memory") as store:
             memory = MemoryCoordinator(store, context=context)
             memory.store("The invoice API times out after 30 s", memory_type="working")
-            print(memory.consolidate_session())
+            print(memory.admin.consolidate_session())
         ```
     """
     return session_ended(memory, session_id, model)
@@ -172,7 +172,7 @@ def list_quarantined(
 
     Example:
         ```python
-        for one in memory.list_quarantined():
+        for one in memory.admin.list_quarantined():
             print(one.source, one.content, one.reason)
         ```
     """
@@ -244,8 +244,8 @@ def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, R
 
     Example:
         ```python
-        held = memory.list_quarantined()
-        decided = memory.decisions({one.id: one.quarantined_at for one in held})
+        held = memory.admin.list_quarantined()
+        decided = memory.admin.decisions({one.id: one.quarantined_at for one in held})
         ```
     """
     ids: object = since  # of any type, whatever it says

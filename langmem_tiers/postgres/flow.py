@@ -335,7 +335,8 @@ def both(
     """The two methods of a verb, one that blocks and one that is awaited, of the flow it makes.
 
     A verb is a function of its object that checks what it is given and returns a flow; one that is
-    a method itself has a `_` before its name. With a `run_type` its calls are traced.
+    a method itself has a `_` before its name, and one named like a builtin behind it. With a
+    `run_type` its calls are traced.
 
     Example:
         ```python
@@ -375,7 +376,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 def _named(method: Method, verb: Callable[..., Any], prefix: str) -> Method:
     """A method that tracebacks, `help` and `inspect.signature` know by the name of its verb."""
-    name = prefix + verb.__name__.removeprefix("_")
+    name = prefix + verb.__name__.strip("_")
     plain: Any = method
     update_wrapper(plain, verb)
     del plain.__wrapped__

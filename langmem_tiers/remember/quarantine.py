@@ -209,7 +209,7 @@ def _looked_at(one: Located, options: StoreOptions, version: datetime | None) ->
     if version is not None and version != stands:
         raise errors.ConflictError(
             f"the memory {one.key!r} was written again at {stands.isoformat()}, after it was "
-            "listed: look at it again with list_quarantined(); nothing was done"
+            "listed: look at it again with admin.list_quarantined(); nothing was done"
         )
     return value
 
@@ -217,7 +217,8 @@ def _looked_at(one: Located, options: StoreOptions, version: datetime | None) ->
 def _checked(rows: Sequence[Row], key: str) -> None:
     if not rows:
         raise errors.InvalidInputError(
-            f"{key!r} is not quarantined: list_quarantined() names what is", code="not_quarantined"
+            f"{key!r} is not quarantined: admin.list_quarantined() names what is",
+            code="not_quarantined",
         )
 
 

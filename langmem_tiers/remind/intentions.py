@@ -114,7 +114,7 @@ class Reminder(_Prospective):
     """An intention that is raised."""
 
     token: str
-    """What `acknowledge` knows it by."""
+    """What `reminders.acknowledge` knows it by."""
     leased_until: datetime | None = None
     """Until when it waits to be acknowledged; None is delivered already."""
 

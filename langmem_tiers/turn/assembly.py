@@ -90,7 +90,7 @@ class Assembled:
 
     @property
     def memories(self) -> list[Recollection]:
-        """The memories that are in, which `record_outcome` can credit."""
+        """The memories that are in, which `learning.record_outcome` can credit."""
         return [one.memory for one in self.fragments if one.memory is not None]
 
     def reason(self, budget: int) -> str:

@@ -110,7 +110,7 @@ def test_a_chat_model_sees_the_context_and_the_reminders_and_calls_the_tools(
     with TieredStore.embedded(directory) as store:
         memory = MemoryCoordinator(store, context=where["context"])
         memory.store("Anna's bike is red.", "semantic")
-        memory.intend("Ask Anna for the key", priority="high")
+        memory.reminders.add("Ask Anna for the key", priority="high")
         state = make_agent(model=model, store=store).invoke(
             {"messages": ["What is 1 / 0, and is the bike of Anna red?"]}, **where
         )

@@ -141,7 +141,7 @@ async def test_the_coding_agent_fails_once_a_project_and_what_it_learned_is_cred
             state = await agent.ainvoke(said(question), context=billing, config=thread("1"))
             runs.append(failed(state))
         elsewhere = failed(await agent.ainvoke(said(SUMS[1]), context=shipping, config=thread("2")))
-        (lesson,) = await MemoryCoordinator(store, context=billing).aget_lessons(
+        (lesson,) = await MemoryCoordinator(store, context=billing).learning.aget_lessons(
             elsewhere, tools="run_python"
         )
 

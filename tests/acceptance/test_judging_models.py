@@ -328,10 +328,10 @@ def test_a_model_sums_up_a_session_beside_its_notes(memory: MemoryCoordinator, u
     before = tables(url)
 
     with wayward(GARBAGE, GARBAGE) as server, pytest.raises(ModelError):
-        memory.consolidate_session(model=model_of(server))
+        memory.admin.consolidate_session(model=model_of(server))
     assert tables(url) == before
     with wayward(says(json.dumps(ANSWER))) as server:
-        report = asyncio.run(memory.aconsolidate_session(model=model_of(server)))
+        report = asyncio.run(memory.admin.aconsolidate_session(model=model_of(server)))
     assert report.reasons == {"the model learned it": 1}
     learned, digest = (memory.get(key) for key in (*report.semantic, *report.episodic))
     assert learned is not None

@@ -43,7 +43,7 @@ def test_what_is_held_is_listed_released_and_rejected(memory: MemoryCoordinator)
     assert (told.exit_code, len(told.stdout.splitlines())) == (0, 1)
     assert "Nothing of 'acme' is quarantined." in run("--reject", "two", "--reason", "no").stderr
     assert [one.key for one in memory.get_context("payments")] == ["one"]
-    assert memory.history("two").events[-1].reasons == ("no",)
+    assert memory.truth.history("two").events[-1].reasons == ("no",)
 
 
 def test_what_cannot_be_done_is_said_in_a_line(memory: MemoryCoordinator) -> None:
@@ -55,4 +55,4 @@ def test_what_cannot_be_done_is_said_in_a_line(memory: MemoryCoordinator) -> Non
         result = run(*arguments)
         assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
         assert said in result.stderr
-    assert len(memory.list_quarantined()) == 2
+    assert len(memory.admin.list_quarantined()) == 2

@@ -499,8 +499,10 @@ def test_session_stop_keeps_events_and_concepts_and_consolidates_working_memory(
 def test_session_start_lists_pending_tasks_by_priority(
     coordinator: MemoryCoordinator, clock: Clock
 ) -> None:
-    coordinator.intend("Rename the staging host", at=clock.now + timedelta(days=1))
-    coordinator.intend("Renew the certificate", at=clock.now + timedelta(days=2), priority="high")
+    coordinator.reminders.add("Rename the staging host", at=clock.now + timedelta(days=1))
+    coordinator.reminders.add(
+        "Renew the certificate", at=clock.now + timedelta(days=2), priority="high"
+    )
 
     started = MemoryHooks(coordinator).on_session_start()
 

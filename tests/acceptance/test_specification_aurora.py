@@ -180,7 +180,7 @@ def _tried(agent: Agent, clock: Clock, **shown: float) -> tuple[MemoryCoordinato
         found = first.get(key)
         assert found is not None
         success = run < evidence["successes"]
-        first.record_outcome([found], success=success, run_id=f"run-{run}")
+        first.learning.record_outcome([found], success=success, run_id=f"run-{run}")
     clock.now += timedelta(days=evidence["days"])
     return first, key, first.promote_to_long_term(key)
 

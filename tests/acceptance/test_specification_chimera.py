@@ -427,8 +427,10 @@ def test_an_interaction_of_importance_0_70_becomes_a_learning_with_its_metrics(
         "platform": "tiktok",
     }
 
-    kept = memory.evolve(interaction, {"engagement_rate": 0.07})
-    left = memory.evolve({**interaction, "platform": "twitter"}, {"engagement_rate": 0.069})
+    kept = memory.learning.evolve(interaction, {"engagement_rate": 0.07})
+    left = memory.learning.evolve(
+        {**interaction, "platform": "twitter"}, {"engagement_rate": 0.069}
+    )
 
     assert kept.stored
     assert not left.stored
@@ -461,14 +463,14 @@ def test_what_is_older_than_180_days_read_less_than_3_times_and_less_important_t
     memory.stats()  # what was read is written down
     policy = ArchivalPolicy(url=str(tmp_path / "cold"), agent_id=AGENT, max_share=1)
 
-    assert memory.archive(policy, dry_run=True).memories == 0  # of exactly 180 days
+    assert memory.admin.archive(policy, dry_run=True).memories == 0  # of exactly 180 days
     clock.now += timedelta(minutes=1)
-    report = memory.archive(policy, dry_run=False)
+    report = memory.admin.archive(policy, dry_run=False)
 
     assert report.memories == 1
     assert memory.get("leaves") is None
     for key in ("read", "important", "young", "of another"):
         assert memory.get(key) is not None, key
-    (file,) = memory.archives()
-    memory.restore_archive(file.archive)
+    (file,) = memory.admin.archives()
+    memory.admin.restore_archive(file.archive)
     assert memory.get("leaves") is not None

@@ -180,7 +180,7 @@ def test_operation_4_moves_stm_to_mtm_and_mtm_to_ltm_and_reports(
     assert risen.tier == "working"
     assert left is not None
     assert left.tier == "short_term"
-    original = memory.explain(proven)
+    original = memory.learning.explain(proven)
     assert original.state == "consolidated"
     (successor,) = original.successors
     stored = memory.get(successor.key)
@@ -213,7 +213,7 @@ def _proven(memory: MemoryCoordinator, other: MemoryCoordinator) -> str:
     for run in range(6):
         found = memory.get(key)
         assert found is not None
-        memory.record_outcome([found], success=True, run_id=f"run-{run}")
+        memory.learning.record_outcome([found], success=True, run_id=f"run-{run}")
     return key
 
 

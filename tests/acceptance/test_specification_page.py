@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,6 +97,7 @@ def _named(name: str) -> tuple[Any, ...]:
         if not hasattr(owner, one):
             return (owner,) if _made_by_init(owner, one) else ()
         owner = getattr(owner, one)
+        owner = owner.func if isinstance(owner, cached_property) else owner  # a namespace
     return (owner,)
 
 

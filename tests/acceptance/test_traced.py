@@ -32,8 +32,8 @@ HOOKS = {
 }
 VERBS = {
     *("store", "store_many", "get_context", "delete_memory"),
-    *("remind", "intend", "acknowledge", "evolve", "archive", "restore_archive"),
-    *("supersede", "retract"),
+    *("reminders.due", "reminders.add", "reminders.acknowledge", "learning.evolve"),
+    *("admin.archive", "admin.restore_archive", "truth.supersede", "truth.retract"),
     *("assemble_context", "memorize", "commit"),
     *("add_interaction", "start_task", "set_goal"),
 }

@@ -20,7 +20,7 @@ from langmem_tiers.store import flows
 from langmem_tiers.store.flows import FLUSH_ENTRIES, AccessBuffer
 from langmem_tiers.store.read import Found
 from langmem_tiers.testing import Mode
-from tests.support.coordinating import Caller, coordinator
+from tests.support.coordinating import Caller, coordinator, verb_of
 from tests.support.invariants import access_counts
 from tests.support.opening import Clock, Opener, away, text_index, tiered
 from tests.support.servers import blocked, held, wait_until
@@ -76,7 +76,7 @@ async def patient(mode: Mode) -> AsyncIterator[Any]:
         async def call(whose: Any, verb: str, *args: Any, **options: Any) -> Any:
             if mode == "abatch":
                 return await asyncio.wait_for(Caller(whose, mode)(verb, *args, **options), PATIENCE)
-            done = pool.submit(lambda: getattr(whose, verb)(*args, **options))
+            done = pool.submit(lambda: verb_of(whose, verb)(*args, **options))
             return await asyncio.wait_for(asyncio.wrap_future(done), PATIENCE)
 
         yield call

@@ -49,8 +49,8 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 def archived(url: str, memory: MemoryCoordinator, tmp_path: Path) -> str:
     """The name of an archive that odd memories have left for."""
     fill(url, NUMBER)
-    memory.archive(policy(tmp_path), dry_run=False)
-    (file,) = memory.archives()
+    memory.admin.archive(policy(tmp_path), dry_run=False)
+    (file,) = memory.admin.archives()
     return file.archive
 
 
@@ -61,15 +61,15 @@ async def test_a_restore_brings_every_row_back_bit_by_bit(
     before = hashes(url)
     async with open_store(url=url, index=text_index()) as driver:
         call = Caller(coordinator(tiered(driver)), driver.mode)
-        report = await call("archive", policy(tmp_path), dry_run=False)
+        report = await call("admin.archive", policy(tmp_path), dry_run=False)
         assert (report.memories, report.left) == (NUMBER, 0)
         assert [count(url, name) for name in CONTENT] == [0, 0, 0]
-        (file,) = await call("archives")
+        (file,) = await call("admin.archives")
         assert (file.archive, file.memories, file.remaining) == (*report.archives, NUMBER, NUMBER)
-        assert (await call("restore_archive", file.archive)).restored == NUMBER
+        assert (await call("admin.restore_archive", file.archive)).restored == NUMBER
         assert hashes(url) == before
-        assert (await call("restore_archive", file.url)).restored == 0
-        (file,) = await call("archives")
+        assert (await call("admin.restore_archive", file.url)).restored == 0
+        (file,) = await call("admin.archives")
         assert file.remaining == 0
     assert hashes(url) == before
 
@@ -81,10 +81,10 @@ def test_ten_thousand_memories_come_back_bit_by_bit(
     fill(url, 10_000)
     before = hashes(url)
     assert before["memories"].startswith("10000 rows")
-    report = memory.archive(policy(tmp_path), dry_run=False)
+    report = memory.admin.archive(policy(tmp_path), dry_run=False)
     assert (report.memories, len(report.archives)) == (10_000, 20)
     assert count(url, "memories") == 0
-    assert sum(memory.restore_archive(name).restored for name in report.archives) == 10_000
+    assert sum(memory.admin.restore_archive(name).restored for name in report.archives) == 10_000
     assert hashes(url) == before
 
 
@@ -100,12 +100,12 @@ def test_every_column_of_the_three_tables_is_archived(url: str) -> None:
 
 
 OF_A_KEY: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "history": (("a",), {}),
-    "explain": (("a",), {}),
+    "truth.history": (("a",), {}),
+    "learning.explain": (("a",), {}),
     "promote_to_long_term": (("a",), {}),
-    "supersede": (("a",), {"by": "b"}),
-    "retract": (("a",), {"reason": "a rumour"}),
-    "restore": (("a",), {}),
+    "truth.supersede": (("a",), {"by": "b"}),
+    "truth.retract": (("a",), {"reason": "a rumour"}),
+    "truth.restore": (("a",), {}),
     "store": (("The office says so.",), {"derived_from": ["a"]}),
 }
 
@@ -116,18 +116,18 @@ async def test_verbs_of_an_archived_key_say_that_it_is_archived_and_how_to_get_i
     async with open_store(url=url, index=text_index()) as driver:
         call = Caller(coordinator(tiered(driver)), driver.mode)
         remember(url, "a", namespace="elsewhere.")
-        await call("archive", policy(tmp_path / "elsewhere"), dry_run=False)
+        await call("admin.archive", policy(tmp_path / "elsewhere"), dry_run=False)
         remember(url, "a")
-        (name,) = (await call("archive", policy(tmp_path), dry_run=False)).archives
+        (name,) = (await call("admin.archive", policy(tmp_path), dry_run=False)).archives
         await call("store", "Something", key="b")
-        way = re.escape(f"'a' is archived: bring it back with restore_archive('{name}')")
+        way = re.escape(f"'a' is archived: bring it back with admin.restore_archive('{name}')")
         for verb, (given, options) in OF_A_KEY.items():
             with pytest.raises(InvalidInputError, match=way):
                 await call(verb, *given, **options)
-        await call("restore_archive", name)
-        assert (await call("history", "a")).key == "a"
+        await call("admin.restore_archive", name)
+        assert (await call("truth.history", "a")).key == "a"
         with pytest.raises(InvalidInputError, match="there is no memory 'c' in tenant 'acme'"):
-            await call("history", "c")
+            await call("truth.history", "c")
 
 
 def test_a_move_of_an_archived_memory_is_rolled_back_once_that_is_restored(
@@ -138,13 +138,13 @@ def test_a_move_of_an_archived_memory_is_rolled_back_once_that_is_restored(
     state = graph.invoke({}, context=MemoryContext(tenant="acme"))
     (move,) = ConsolidationReport.of(state).moves
     clock.advance(days=181)
-    (name,) = memory.archive(policy(tmp_path, max_importance=1.0), dry_run=False).archives
+    (name,) = memory.admin.archive(policy(tmp_path, max_importance=1.0), dry_run=False).archives
 
     with pytest.raises(RollbackError, match=re.escape(f"restore_archive('{name}')")):
-        memory.rollback(move)
+        memory.learning.rollback(move)
 
-    memory.restore_archive(name)
-    assert memory.rollback(move)
+    memory.admin.restore_archive(name)
+    assert memory.learning.rollback(move)
 
 
 def test_a_large_archive_is_several_files_and_a_dry_run_none(
@@ -152,12 +152,14 @@ def test_a_large_archive_is_several_files_and_a_dry_run_none(
 ) -> None:
     monkeypatch.setattr("langmem_tiers.consolidate.archive.BATCH", 50)
     fill(url, NUMBER)
-    dry = memory.archive(policy(tmp_path), dry_run=True)
+    dry = memory.admin.archive(policy(tmp_path), dry_run=True)
     assert (dry.memories, dry.archives, files_in(tmp_path)) == (NUMBER, (), [])
-    report = memory.archive(policy(tmp_path), dry_run=False)
-    assert [file.memories for file in memory.archives()] == [50, 50, 20]
-    assert [file.archive for file in memory.archives()] == sorted(report.archives, key=_number)
-    assert memory.archive(policy(tmp_path), dry_run=False).memories == 0
+    report = memory.admin.archive(policy(tmp_path), dry_run=False)
+    assert [file.memories for file in memory.admin.archives()] == [50, 50, 20]
+    assert [file.archive for file in memory.admin.archives()] == sorted(
+        report.archives, key=_number
+    )
+    assert memory.admin.archive(policy(tmp_path), dry_run=False).memories == 0
 
 
 def _number(archive: str) -> int:
@@ -168,7 +170,7 @@ async def test_two_restores_at_once_bring_each_memory_back_once(
     memory: MemoryCoordinator, url: str, archived: str
 ) -> None:
     reports = await asyncio.gather(
-        *(asyncio.to_thread(memory.restore_archive, archived) for _ in range(3))
+        *(asyncio.to_thread(memory.admin.restore_archive, archived) for _ in range(3))
     )
     assert sum(report.restored for report in reports) == NUMBER
     assert count(url, "memories") == NUMBER
@@ -231,7 +233,7 @@ def test_old_hardly_read_and_unimportant_is_meant_and_nothing_else(
            WHERE s.key = 'a successor' AND m.key = 'a source'""",
     )
 
-    memory.archive(policy(tmp_path), dry_run=False)
+    memory.admin.archive(policy(tmp_path), dry_run=False)
 
     assert keys(url) == list(stays)
 
@@ -243,7 +245,7 @@ def test_reads_that_were_not_written_yet_count(
     for _ in range(3):
         memory.get("read")
 
-    assert memory.archive(policy(tmp_path), dry_run=False).memories == 0
+    assert memory.admin.archive(policy(tmp_path), dry_run=False).memories == 0
     assert keys(url) == ["read"]
 
 
@@ -264,7 +266,7 @@ def test_what_was_deleted_in_the_archive_does_not_come_back(
         (store if how == "delete" else store.tier("working")).delete(("acme",), "key 4")
 
     assert count(url, "exposures") == 0
-    assert memory.restore_archive(archived).restored == NUMBER - 1
+    assert memory.admin.restore_archive(archived).restored == NUMBER - 1
     assert "key 4" not in keys(url)
 
 
@@ -274,7 +276,7 @@ def test_only_what_is_meant_is_forgotten(memory: MemoryCoordinator, archived: st
     memory.tiered_store.delete(("other",), "key 4")
 
     assert memory.delete_memory("nobody") is False
-    assert memory.restore_archive(archived).restored == NUMBER
+    assert memory.admin.restore_archive(archived).restored == NUMBER
     assert memory.delete_memory("key 4") is True
     assert memory.delete_memory("key 4") is False
 
@@ -284,12 +286,12 @@ def test_a_key_that_lives_again_stays_and_its_archived_memory_waits(
 ) -> None:
     memory.tiered_store.put(("acme",), "key 4", {"text": "new"})
 
-    report = memory.restore_archive(archived)
+    report = memory.admin.restore_archive(archived)
 
     assert (report.restored, report.occupied) == (NUMBER - 1, ("key 4",))
-    assert memory.archives()[0].remaining == 1
+    assert memory.admin.archives()[0].remaining == 1
     memory.tiered_store.delete(("acme",), "key 4")
-    assert memory.restore_archive(archived).restored == 0
+    assert memory.admin.restore_archive(archived).restored == 0
     assert "key 4" not in keys(url)
 
 
@@ -298,12 +300,12 @@ def test_of_two_archived_memories_of_a_key_the_newer_one_comes_back(
 ) -> None:
     memory.tiered_store.put(("acme",), "key 4", {"text": "new"})
     clock.advance(days=181)
-    (newer,) = memory.archive(policy(tmp_path), dry_run=False).archives
+    (newer,) = memory.admin.archive(policy(tmp_path), dry_run=False).archives
 
-    older = memory.restore_archive(archived)
+    older = memory.admin.restore_archive(archived)
 
     assert (older.restored, older.occupied) == (NUMBER - 1, ("key 4",))
-    assert memory.restore_archive(newer).restored == 1
+    assert memory.admin.restore_archive(newer).restored == 1
     assert memory.tiered_store.get(("acme",), "key 4").value == {"text": "new"}  # type: ignore[union-attr]
 
 
@@ -316,11 +318,11 @@ def test_what_has_expired_in_the_archive_is_gone_for_good(
     )
     clock.now = NOW + timedelta(days=3000)
 
-    report = memory.restore_archive(archived)
+    report = memory.admin.restore_archive(archived)
 
     assert (report.restored, report.expired) == (NUMBER - expiring, expiring)
     clock.now = NOW
-    assert memory.restore_archive(archived).restored == 0
+    assert memory.admin.restore_archive(archived).restored == 0
 
 
 def test_exposures_outlast_the_archive_and_what_they_earn_is_added(
@@ -328,7 +330,7 @@ def test_exposures_outlast_the_archive_and_what_they_earn_is_added(
 ) -> None:
     remember(url, "a", namespace="")
     assert memory.get("a") is not None
-    memory.record_outcome([memory.get("a")], success=False, run_id="first")  # type: ignore[list-item]
+    memory.learning.record_outcome([memory.get("a")], success=False, run_id="first")  # type: ignore[list-item]
     memory.stats()  # what was read is written down
     execute(url, "UPDATE memory.usage SET last_accessed_at = last_accessed_at - interval '1 year'")
     execute(
@@ -337,12 +339,12 @@ def test_exposures_outlast_the_archive_and_what_they_earn_is_added(
            SELECT tenant, 'open', id, 1, false, %s FROM memory.memories""",
         NOW,
     )
-    (name,) = memory.archive(policy(tmp_path), dry_run=False).archives
+    (name,) = memory.admin.archive(policy(tmp_path), dry_run=False).archives
     memory.tiered_store.optimize()
-    memory.record_outcome(run_id="open", success=False)
+    memory.learning.record_outcome(run_id="open", success=False)
     memory.tiered_store.optimize()
 
-    memory.restore_archive(name)
+    memory.admin.restore_archive(name)
 
     found = memory.get("a")
     assert found is not None

@@ -42,8 +42,8 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 def archived(url: str, memory: MemoryCoordinator, tmp_path: Path) -> str:
     """The name of an archive that odd memories have left for."""
     fill(url, NUMBER)
-    memory.archive(policy(tmp_path), dry_run=False)
-    (file,) = memory.archives()
+    memory.admin.archive(policy(tmp_path), dry_run=False)
+    (file,) = memory.admin.archives()
     return file.archive
 
 
@@ -51,7 +51,7 @@ def assert_refused(memory: MemoryCoordinator, url: str, archive: str, match: str
     """The archive is refused whole, before anything is written."""
     before = (hashes(url), count(url, "archived"))
     with coded("archive", match=match):
-        memory.restore_archive(archive)
+        memory.admin.restore_archive(archive)
     assert (hashes(url), count(url, "archived")) == before
 
 
@@ -78,7 +78,7 @@ def test_a_damaged_or_missing_file_is_refused_whole(
     path.unlink()
     assert_refused(memory, url, archived, "is not there")
     path.write_bytes(good)
-    assert memory.restore_archive(archived).restored == NUMBER
+    assert memory.admin.restore_archive(archived).restored == NUMBER
 
 
 def test_a_file_of_another_format_is_refused(
@@ -98,10 +98,10 @@ def test_another_tenants_file_and_another_archive_are_refused(
 ) -> None:
     other = coordinator(store, "other")
     fill(url, 10, "other")
-    other.archive(policy(tmp_path), dry_run=False)
+    other.admin.archive(policy(tmp_path), dry_run=False)
     mine, theirs = (next(tmp_path.glob(f"{name}/*")) for name in ("acme", "other"))
     with pytest.raises(InvalidInputError, match="no archive"):
-        memory.restore_archive(other.archives()[0].archive)
+        memory.admin.restore_archive(other.admin.archives()[0].archive)
     good = mine.read_bytes()
     mine.write_bytes(theirs.read_bytes())
     assert_refused(memory, url, archived, "SHA-256 differs")
@@ -125,19 +125,19 @@ def test_vectors_that_do_not_fit_the_database_are_refused(
 def test_a_callers_mistake_is_refused_by_what_is_wrong(
     memory: MemoryCoordinator,
 ) -> None:
-    file: Any = memory.archives()[0]
+    file: Any = memory.admin.archives()[0]
     for name, error, match in (
         ("2020-01-01-1-0000", InvalidInputError, "no archive"),
         (f"{file.url}x", InvalidInputError, "no archive"),
         (file, InvalidTypeError, r"pass its \.archive"),
     ):
         with pytest.raises(error, match=match):
-            memory.restore_archive(name)
+            memory.admin.restore_archive(name)
     with pytest.raises(InvalidTypeError, match="ArchivalPolicy"):
-        memory.archive(file.url, dry_run=False)
+        memory.admin.archive(file.url, dry_run=False)
     for place, match in (("nowhere://cold", "no place for archives"), ("s3://cold", "one more")):
         with pytest.raises(ConfigurationError, match=match):
-            memory.archive(policy(place), dry_run=False)
+            memory.admin.archive(policy(place), dry_run=False)
 
 
 class Bucket(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
@@ -187,14 +187,14 @@ async def test_an_object_store_does_as_well(store: TieredStore, url: str, direct
     fill(url, 40)
     before = hashes(url)
 
-    await memory.aarchive(policy(directory), dry_run=False)
+    await memory.admin.aarchive(policy(directory), dry_run=False)
 
-    (file,) = await memory.aarchives()
+    (file,) = await memory.admin.aarchives()
     scheme = directory.partition(":")[0]
     assert file.url.startswith(f"{scheme}://")
     (path,) = fsspec.filesystem(scheme).find("/cold/memories/acme")
     assert path.endswith(f"{file.archive}.parquet")
-    assert (await memory.arestore_archive(file.url)).restored == 40
+    assert (await memory.admin.arestore_archive(file.url)).restored == 40
     assert hashes(url) == before
 
 
@@ -210,7 +210,7 @@ def test_a_place_that_does_not_keep_files_gets_no_memories(
     before = hashes(url)
 
     with coded("archive", match=said):
-        memory.archive(policy(directory), dry_run=False)
+        memory.admin.archive(policy(directory), dry_run=False)
 
     assert (hashes(url), count(url, "archives"), count(url, "archived")) == (before, 0, 0)
     assert Bucket.store == {}

@@ -94,9 +94,9 @@ def test_a_memory_that_changes_before_its_file_counts_stays_and_is_not_listed(
     assert (sum(result["done"].values()), sum(result["left"].values())) == (1, 1)
     assert keys(url) == ["a"]
     changed = hashes(url)
-    (file,) = coordinator(store).archives()
+    (file,) = coordinator(store).admin.archives()
     assert (file.memories, file.remaining) == (1, 1)
-    assert coordinator(store).restore_archive(file.archive).restored == 1
+    assert coordinator(store).admin.restore_archive(file.archive).restored == 1
     execute(url, "DELETE FROM memory.memories WHERE key = 'b'")
     assert hashes(url) == changed
 
@@ -182,7 +182,7 @@ elif point == "inside the transaction":
     archive.lease.check_guard = die
 with TieredStore.from_conn_string(url, index={}) as store:
     memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
-    memory.archive(ArchivalPolicy(url=directory, default_importance=0.5), dry_run=False)
+    memory.admin.archive(ArchivalPolicy(url=directory, default_importance=0.5), dry_run=False)
 """
 
 
@@ -206,9 +206,9 @@ def test_a_process_that_dies_on_the_way_loses_nothing(
 
     assert subprocess.run(command, check=False).returncode == 9
     assert (hashes(url), count(url, "archives"), count(url, "archived")) == (before, 0, 0)
-    (name,) = memory.archive(policy(tmp_path), dry_run=False).archives
+    (name,) = memory.admin.archive(policy(tmp_path), dry_run=False).archives
     assert count(url, "memories") == 0
-    memory.restore_archive(name)
+    memory.admin.restore_archive(name)
     assert hashes(url) == before
 
 
@@ -233,8 +233,8 @@ def write(store: TieredStore, writer: int) -> dict[str, int | None]:
 
 
 def restore_all(memory: MemoryCoordinator) -> None:
-    for file in memory.archives():
-        memory.restore_archive(file.archive)
+    for file in memory.admin.archives():
+        memory.admin.restore_archive(file.archive)
 
 
 def test_beside_writers_nothing_is_lost_and_nothing_deleted_comes_back(
@@ -246,9 +246,9 @@ def test_beside_writers_nothing_is_lost_and_nothing_deleted_comes_back(
         with ThreadPoolExecutor() as pool:
             writers = [pool.submit(write, store, number) for number in range(3)]
             while not all(writer.done() for writer in writers):
-                memory.archive(cold, dry_run=False)
+                memory.admin.archive(cold, dry_run=False)
                 restore_all(memory)
-        memory.archive(cold, dry_run=False)
+        memory.admin.archive(cold, dry_run=False)
         assert count(url, "memories") == 0
         restore_all(memory)
         store.optimize()

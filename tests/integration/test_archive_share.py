@@ -126,7 +126,7 @@ def test_the_verb_takes_a_tenth_as_well_and_says_what_waits(
 ) -> None:
     for dry_run in (True, False):
         policy = ArchivalPolicy(url=str(tmp_path), default_importance=0.5)
-        report = memory.archive(policy, dry_run=dry_run)
+        report = memory.admin.archive(policy, dry_run=dry_run)
         assert (report.memories, report.waiting) == (30, 270)
         assert str(report).endswith("; 270 more wait, beyond max_share")
     assert len(gone(url)) == 30

@@ -155,13 +155,13 @@ def goes_on(store: TieredStore, tenant: str) -> None:
     """Find a tenant's memories, store more, and check that the log stays whole."""
     memory = memory_of(store, tenant)
     log = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
-    assert log.verify_audit()
+    assert log.admin.verify_audit()
     found = memory.get_context("When does the API key rotate?")
     assert found[0].content == f"{tenant} rotates its API key on Mondays."
     memory.store("The new server stands in Turin.", "semantic")
     assert memory.get_context("Where does the new server stand?")
     store.put((tenant,), "k", {"content": "tea"})
-    assert log.verify_audit()
+    assert log.admin.verify_audit()
 
 
 @pytest.mark.parametrize("superuser", [False, True])

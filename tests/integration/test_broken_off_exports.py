@@ -79,7 +79,7 @@ def test_it_is_named_and_the_next_export_to_any_place_removes_it(
     assert "unfinished export: " in str(memory.forget(key="n1", plan=True))
 
     (tmp_path / "elsewhere").mkdir()
-    memory.export_tenant(tmp_path / "elsewhere" / "acme.gz")
+    memory.admin.export_tenant(tmp_path / "elsewhere" / "acme.gz")
     assert not killed.exists()
     assert doctor(url)["ok"]
     assert count(url, "exports") == 0
@@ -92,11 +92,11 @@ def test_forgetting_removes_it_and_until_then_nothing_is_proven(
     memory = coordinator(store)
     many(url, 30)
     receipt = memory.forget(**named)  # type: ignore[call-overload]
-    assert memory.verify_forgotten(receipt)
+    assert memory.admin.verify_forgotten(receipt)
     if "tenant" in named:
         many(url, 30)
     part = kill_amid(url, tmp_path / "acme.gz")
-    found = memory.verify_forgotten(receipt).found
+    found = memory.admin.verify_forgotten(receipt).found
     assert ("unfinished export", True) in {(one.table, str(part) in one.row) for one in found}
     memory.forget(**named)  # type: ignore[call-overload]
     assert list(tmp_path.iterdir()) == []
@@ -112,7 +112,7 @@ def test_one_that_is_being_written_is_neither_named_nor_removed(
         assert writing.stdout is not None
         assert writing.stdout.readline() == "writing\n"
         assert doctor(url)["ok"]
-        coordinator(store).export_tenant(tmp_path / "fast.gz")
+        coordinator(store).admin.export_tenant(tmp_path / "fast.gz")
         writing.communicate("\n" * 100)
     assert writing.returncode == 0
     assert sorted(each.name for each in tmp_path.iterdir()) == ["fast.gz", "slow.gz"]
@@ -127,7 +127,7 @@ def test_one_of_another_machine_is_named_until_it_is_removed_there(
     receipt = memory.forget(key="n1")
     assert receipt.unfinished == ("/none/acme.gz.part on elsewhere",)
     assert "elsewhere" in str(doctor(url)["found"])
-    assert not memory.verify_forgotten(receipt)
+    assert not memory.admin.verify_forgotten(receipt)
     killed.unlink()
 
 

@@ -83,11 +83,11 @@ def verbs(memory: MemoryCoordinator) -> dict[str, Callable[[], Any]]:
         "store": lambda: memory.store("The office moves to Turin in May."),
         "get_context": lambda: memory.get_context("Where is the office?"),
         "get": lambda: memory.get("old"),
-        "history": lambda: memory.history("old"),
+        "history": lambda: memory.truth.history("old"),
         "delete_memory": lambda: memory.delete_memory("old"),
         "stats": memory.stats,
-        "intentions": memory.intentions,
-        "list_quarantined": memory.list_quarantined,
+        "intentions": memory.reminders.list,
+        "list_quarantined": memory.admin.list_quarantined,
     }
 
 

@@ -93,7 +93,7 @@ def kept(shared_url: str, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     found.path = tmp_path_factory.mktemp("export") / "acme.gz"
     with TieredStore(shared_url, index=text_index(), clock=Clock()) as store:
         rich(store, shared_url, found.path.with_name("cold"), 6)
-        coordinator(store).export_tenant(found.path)
+        coordinator(store).admin.export_tenant(found.path)
     with psycopg.connect(shared_url) as conn:
         found.tables = tables_of(conn.execute(COLUMNS, [list(CARRIED)]).fetchall())
     return found
@@ -264,7 +264,7 @@ def check_values(kept: Kept, url: str, data: st.DataObject) -> None:
     wipe(url)
     with TieredStore(url, index=text_index(), clock=Clock()) as store:
         try:
-            coordinator(store).import_tenant(path)
+            coordinator(store).admin.import_tenant(path)
         except InvalidInputError:
             assert not tenant_rows(url)["memory.forgettings"]
         except TieredMemoryError as error:

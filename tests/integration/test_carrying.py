@@ -79,7 +79,7 @@ def filled(
     with fresh_database(server_url, template) as url:
         with TieredStore(url, index=text_index(), clock=Clock()) as store:
             rich(store, url, directory / "cold")
-            coordinator(store).export_tenant(directory / "acme.gz")
+            coordinator(store).admin.export_tenant(directory / "acme.gz")
         yield Filled(name_of(url), directory / "acme.gz")
 
 
@@ -133,7 +133,7 @@ def test_what_is_exported_wiped_and_imported_is_equal_row_for_row_and_recalled_a
 
     wipe(url)
     assert not any(tenant_rows(url).values())
-    report = coordinator(store).import_tenant(export)
+    report = coordinator(store).admin.import_tenant(export)
     assert tenant_rows(url) == before
     assert recalled(store) == answers
     assert digest(url, "beta") == others
@@ -151,9 +151,9 @@ async def test_so_it_is_in_another_database_by_the_async_twins(
     source = TieredStore(url, index=text_index(), clock=Clock())
     target = TieredStore(other_url, index=text_index(), clock=Clock())
     async with source, target:
-        report = await coordinator(source).aexport_tenant(tmp_path / "acme.gz")
+        report = await coordinator(source).admin.aexport_tenant(tmp_path / "acme.gz")
         assert report.bytes == (tmp_path / "acme.gz").stat().st_size
-        brought = await coordinator(target).aimport_tenant(tmp_path / "acme.gz")
+        brought = await coordinator(target).admin.aimport_tenant(tmp_path / "acme.gz")
         assert brought.rows == report.rows
         assert tenant_rows(other_url) == tenant_rows(url)
         answers = await asyncio.to_thread(recalled, store)
@@ -168,12 +168,12 @@ def test_the_file_is_its_owners_alone_and_a_second_export_differs_in_name_and_ti
     store: TieredStore, export: Path, tmp_path: Path
 ) -> None:
     assert export.stat().st_mode & 0o777 == 0o600
-    coordinator(store).export_tenant(tmp_path / "again.gz")
+    coordinator(store).admin.export_tenant(tmp_path / "again.gz")
     assert lines_of(export)[1:-1] == lines_of(tmp_path / "again.gz")[1:-1]
     with pytest.raises(InvalidInputError, match=r"again\.gz is there already: name a new file"):
-        coordinator(store).export_tenant(tmp_path / "again.gz")
+        coordinator(store).admin.export_tenant(tmp_path / "again.gz")
     with pytest.raises(InvalidInputError, match="no directory: make it first"):
-        coordinator(store).export_tenant(tmp_path / "none" / "again.gz")
+        coordinator(store).admin.export_tenant(tmp_path / "none" / "again.gz")
     assert names_in(tmp_path) == ["acme.gz", "again.gz"]
 
 
@@ -185,10 +185,10 @@ def test_an_export_is_of_one_moment_and_needs_no_memory_for_what_it_reads(
     wipe(url)
     many(url, 2_400)
     memory.store("warm", key="warm")
-    memory.export_tenant(tmp_path / "first.gz")
+    memory.admin.export_tenant(tmp_path / "first.gz")
     total = len("".join(lines_of(tmp_path / "first.gz")))
     tracemalloc.start()
-    memory.export_tenant(tmp_path / "acme.gz")
+    memory.admin.export_tenant(tmp_path / "acme.gz")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert total > 20_000_000
@@ -246,7 +246,7 @@ def test_where_others_have_the_ids_all_are_drawn_anew_and_it_is_recalled_alike(
     fill(other_url, 30, "gamma")
     theirs = digest(other_url, "gamma")
     with TieredStore(other_url, index=text_index(), clock=Clock()) as target:
-        shift = coordinator(target).import_tenant(export).shift
+        shift = coordinator(target).admin.import_tenant(export).shift
         assert shift > 0
         assert recalled(target) == answers
     assert digest(other_url, "gamma") == theirs
@@ -303,28 +303,28 @@ def test_stopped_anywhere_it_goes_on_and_ends_as_if_it_had_not_been(
         stopped(store, export, after)
         seen = one(url, "SELECT count(*) FROM memory.memories WHERE tenant = 'acme'")
         assert seen in (0, len(before["memory.memories"]))
-    report = memory.import_tenant(export)
+    report = memory.admin.import_tenant(export)
     assert 0 < report.resumed_after < rows
     assert tenant_rows(url) == before
     assert recalled(store) == answers
     with pytest.raises(InvalidInputError, match="'acme' has rows already"):
-        memory.import_tenant(export)
+        memory.admin.import_tenant(export)
 
 
 def test_another_export_or_other_options_or_another_process_do_not_mix_with_it(
     store: TieredStore, url: str, export: Path, tmp_path: Path
 ) -> None:
     memory = coordinator(store)
-    memory.export_tenant(tmp_path / "other.gz")
+    memory.admin.export_tenant(tmp_path / "other.gz")
     wipe(url)
     rows = len(lines_of(export)) - 2
     stopped(store, export, rows + rows // 2)
     with pytest.raises(InvalidInputError, match="the import of another export of 'acme' was begun"):
-        memory.import_tenant(tmp_path / "other.gz")
+        memory.admin.import_tenant(tmp_path / "other.gz")
     with pytest.raises(
         InvalidInputError, match="source=None and readmit=False: go on with the same"
     ):
-        memory.import_tenant(export, readmit=True)
+        memory.admin.import_tenant(export, readmit=True)
     done = [0]
 
     def meanwhile(_: int) -> None:
@@ -339,9 +339,9 @@ def test_another_export_or_other_options_or_another_process_do_not_mix_with_it(
     lease = "UPDATE memory.leases SET holder = 'a worker', until = 'infinity'"
     execute(url, lease)
     with coded("lease_lost", match="somebody consolidates 'acme'"):
-        memory.import_tenant(export)
+        memory.admin.import_tenant(export)
     execute(url, "DELETE FROM memory.leases")
-    assert memory.import_tenant(export).resumed_after > 0
+    assert memory.admin.import_tenant(export).resumed_after > 0
     assert one(url, "SELECT count(*) FROM memory.leases WHERE isfinite(until)") == 0
 
 
@@ -354,7 +354,7 @@ with TieredStore.from_conn_string(sys.argv[1], index=text_index()) as store:
     memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
     memory.stats()
     print("ready", flush=True)
-    memory.import_tenant(sys.argv[2])
+    memory.admin.import_tenant(sys.argv[2])
 """
 
 
@@ -377,11 +377,11 @@ def test_killed_amid_it_a_process_goes_on_where_the_last_one_came_to(
     rng, path = random.Random(kills), tmp_path / "all.gz"  # noqa: S311 - seeded, not secret
     with TieredStore.from_conn_string(url, index=text_index()) as store:
         many(url, 700)
-        coordinator(store).export_tenant(path)
+        coordinator(store).admin.export_tenant(path)
         before = tenant_rows(url)
         wipe(url)
         began = time.monotonic()
-        coordinator(store).import_tenant(path)
+        coordinator(store).admin.import_tenant(path)
         took = time.monotonic() - began
     resumed = 0
     for _ in range(kills):
@@ -389,7 +389,7 @@ def test_killed_amid_it_a_process_goes_on_where_the_last_one_came_to(
         kill_amid(url, path, rng.uniform(took / 2, took))
         with TieredStore.from_conn_string(url, index=text_index()) as store:
             if count(url, "imports") or not any(tenant_rows(url).values()):
-                report = coordinator(store).import_tenant(path)
+                report = coordinator(store).admin.import_tenant(path)
                 resumed += report.resumed_after > 0
         assert tenant_rows(url) == before
     assert kills < 30 or resumed > 3
@@ -403,15 +403,15 @@ def test_a_tenant_that_has_anything_is_refused_and_so_is_another_ones_file(
 ) -> None:
     before = tenant_rows(url)
     with pytest.raises(InvalidInputError, match=r"'acme' has rows already \(.* of memories.*\)"):
-        coordinator(store).import_tenant(export)
+        coordinator(store).admin.import_tenant(export)
     with pytest.raises(InvalidInputError, match=r"line 1: this is an export of the tenant 'acme'"):
-        coordinator(store, "delta").import_tenant(export)
+        coordinator(store, "delta").admin.import_tenant(export)
     for verb in ("export_tenant", "import_tenant"):
         with pytest.raises(InvalidInputError, match="use one that names no user"):
-            getattr(coordinator(store, user_id="ada"), verb)(export)
+            getattr(coordinator(store, user_id="ada").admin, verb)(export)
     assert tenant_rows(url) == before
     with coded("import_file", match=r"none\.gz' cannot be read \(No such file"):
-        coordinator(store).import_tenant(export.with_name("none.gz"))
+        coordinator(store).admin.import_tenant(export.with_name("none.gz"))
 
 
 def test_a_database_that_was_set_up_otherwise_is_refused(
@@ -432,7 +432,7 @@ def test_a_database_that_was_set_up_otherwise_is_refused(
         lines = [json.dumps({**header, **told}), *lines_of(export)[1:]]
         path = write_lines(export.with_name("other.gz"), lines)
         with pytest.raises(InvalidInputError, match=f"line 1: .*{said}"):
-            coordinator(store).import_tenant(path)
+            coordinator(store).admin.import_tenant(path)
     assert not any(tenant_rows(url).values())
 
 
@@ -443,11 +443,11 @@ def test_an_application_exports_its_tenant_and_imports_none(
         login(url, APPLICATION) as web,
         TieredStore(web, index=text_index(), clock=Clock()) as application,
     ):
-        coordinator(application).export_tenant(tmp_path / "web.gz")
+        coordinator(application).admin.export_tenant(tmp_path / "web.gz")
         assert lines_of(tmp_path / "web.gz")[1:-1] == lines_of(export)[1:-1]
         wipe(url)
         with pytest.raises(ConfigurationError, match="those of a role 'application': open it as"):
-            coordinator(application).import_tenant(export)
+            coordinator(application).admin.import_tenant(export)
     assert not any(tenant_rows(url).values())
 
 
@@ -458,10 +458,10 @@ def test_what_postgres_takes_for_none_is_told_with_its_line_and_what_was_written
     wipe(url)
     bad = changed(export, "memories", lambda row: row.update(lexemes="'a':1x"))
     with pytest.raises(InvalidInputError, match=r"line \d+: Postgres takes this row, or one up to"):
-        memory.import_tenant(bad)
+        memory.admin.import_tenant(bad)
     assert tenant_rows(url)["memory.memories"] == []
     assert tenant_rows(url)["memory.vectors"] == before["memory.vectors"]
-    memory.import_tenant(export)
+    memory.admin.import_tenant(export)
     assert tenant_rows(url) == before
 
 
@@ -478,7 +478,7 @@ def test_what_was_forgotten_here_stays_gone_with_what_quotes_it_until_it_is_read
     with psycopg.connect(url) as conn:
         for name in before.keys() - {f"memory.{one}" for one in KEPT}:
             conn.execute(f"DELETE FROM {name} WHERE tenant = 'acme'".encode())  # noqa: S608
-    report = coordinator(store).import_tenant(export)
+    report = coordinator(store).admin.import_tenant(export)
     assert KEY in report.forgotten
     after = tenant_rows(url)
     for name in ("memories", "events", "states", "lineage", "usage"):
@@ -490,7 +490,7 @@ def test_what_was_forgotten_here_stays_gone_with_what_quotes_it_until_it_is_read
     with psycopg.connect(url) as conn:
         for name in before.keys() - {f"memory.{one}" for one in KEPT}:
             conn.execute(f"DELETE FROM {name} WHERE tenant = 'acme'".encode())  # noqa: S608
-    assert coordinator(store).import_tenant(export, readmit=True).forgotten == ()
+    assert coordinator(store).admin.import_tenant(export, readmit=True).forgotten == ()
     after = tenant_rows(url)
     kept = {f"memory.{one}" for one in KEPT}
     assert {k: v for k, v in after.items() if k not in kept} == {
@@ -507,7 +507,7 @@ def test_a_database_that_forgot_something_by_a_key_of_its_own_is_told(
         memory.store("The lamp is red.", key="lamp")
         memory.forget(tenant="acme")
         with pytest.raises(InvalidInputError, match="by keys of their own"):
-            memory.import_tenant(export)
+            memory.admin.import_tenant(export)
     assert count(other_url, "memories") == 0
 
 
@@ -524,7 +524,7 @@ def test_no_memory_is_trusted_more_than_before_or_than_who_answers_for_the_file(
         WHERE tenant = 'acme'"""
     before, stood = one(url, trusts), one(url, states)
     wipe(url)
-    report = coordinator(store).import_tenant(export, source="web")
+    report = coordinator(store).admin.import_tenant(export, source="web")
     assert one(url, sources) == ["web"]
     assert one(url, trusts) == {key: min(trust, 0.4) for key, trust in before.items()}
     assert one(url, states) == stood
@@ -532,11 +532,11 @@ def test_no_memory_is_trusted_more_than_before_or_than_who_answers_for_the_file(
 
     wipe(url)
     strict = GatePolicy(trust=TrustPolicy(sources={"leaked": 0.2}))
-    report = coordinator(store, gate=strict).import_tenant(export, source="leaked")
+    report = coordinator(store, gate=strict).admin.import_tenant(export, source="leaked")
     free = {key for key, state in stood.items() if state != "quarantined"}
     assert report.held == len(free)
     assert set(one(url, states).values()) == {"quarantined"}
-    said = {each.key: each.reason for each in coordinator(store).list_quarantined(limit=100)}
+    said = {each.key: each.reason for each in coordinator(store).admin.list_quarantined(limit=100)}
     assert "leaked answers for its export" in str(said["meadow"])
 
 
@@ -553,12 +553,12 @@ def test_a_memory_that_says_itself_how_little_it_is_trusted_is_held_back_too(
             row |= {"value": told, "state": None, "key": "forged"}
 
         path = changed(export, "memories", forge)
-        report = coordinator(store, gate=gate).import_tenant(path, source="web")
+        report = coordinator(store, gate=gate).admin.import_tenant(path, source="web")
         held = "SELECT state FROM memory.memories WHERE tenant = 'acme' AND key = 'forged'"
         assert report.held > 0
         assert one(url, held) == "quarantined"
         wipe(url)
-        assert coordinator(store, gate=gate).import_tenant(path).held == 0
+        assert coordinator(store, gate=gate).admin.import_tenant(path).held == 0
         assert one(url, held) is None
 
 
@@ -575,12 +575,12 @@ def test_what_later_calls_go_by_is_not_taken_from_a_file_that_somebody_else_answ
     wipe(url)
     path = changed(export, "forgettings", forge)
     path = changed(path, "tombstone_keys", lambda row: row.update(secret="\\x00"))
-    coordinator(store).import_tenant(path, source="web")
+    coordinator(store).admin.import_tenant(path, source="web")
     assert not any(tenant_rows(url)[f"memory.{name}"] for name in OWN)
     memory = coordinator(store, project_id="billing")
     memory.forget(key="meadow")
     assert mine.exists()
     assert one(url, "SELECT length(secret) FROM memory.tombstone_keys") == 32
     memory.forget(tenant="acme")
-    memory.import_tenant(path, source="web", readmit=True)
+    memory.admin.import_tenant(path, source="web", readmit=True)
     assert one(url, "SELECT length(secret) FROM memory.tombstone_keys") == 32

@@ -114,8 +114,8 @@ def restored(url: str) -> dict[str, list[str]]:
     with opened_world(url, Clock()) as store:
         for tenant in TENANTS:
             memory = coordinator(store, tenant)
-            for file in memory.archives():
-                assert memory.restore_archive(file.archive).restored == file.remaining
+            for file in memory.admin.archives():
+                assert memory.admin.restore_archive(file.archive).restored == file.remaining
     return contents(url)
 
 

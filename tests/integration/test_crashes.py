@@ -140,7 +140,7 @@ async def test_no_acknowledged_put_is_lost_when_the_server_is_killed(
             await asyncio.gather(*tasks)
     check_streams(server, streams)
     with TieredStore(server.url, index=index) as left:
-        assert MemoryCoordinator(left, context=MemoryContext(tenant="acme")).verify_audit()
+        assert MemoryCoordinator(left, context=MemoryContext(tenant="acme")).admin.verify_audit()
 
 
 BATCHES = """

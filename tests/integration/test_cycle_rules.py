@@ -217,8 +217,8 @@ def test_other_content_over_what_was_superseded_begins_anew(
     assert found(memory) == ["one", "two"]
     assert found(memory, as_of=before) == []  # what it said then was overwritten
     assert [column(url, name)["one"] for name in ("state", "state_at", "valid_to")] == [None] * 3
-    assert not memory.rollback(move)
-    history = memory.history("one")
+    assert not memory.learning.rollback(move)
+    history = memory.truth.history("one")
     assert [one.key for one in history.versions] == ["one"]
     assert [one.undone_at is not None for one in history.events] == [True]
     clock.advance(days=1)
@@ -246,7 +246,7 @@ def test_what_was_put_again_is_not_superseded_by_what_was_said_before(
 def helped(memory: MemoryCoordinator, key: str) -> None:
     one = memory.get(key)
     assert one is not None
-    memory.record_outcome([one], success=True)
+    memory.learning.record_outcome([one], success=True)
 
 
 @pytest.mark.parametrize("days", [(-9, -1), (1, None)])
@@ -258,7 +258,7 @@ def test_what_is_not_true_now_is_not_promoted(
     helped(memory, "one")
     clock.advance(hours=1)
     assert not memory.promote_to_long_term("one", policy=EASY).promoted
-    assert memory.promote(policy=EASY) == []
+    assert memory.learning.promote(policy=EASY) == []
     assert not done(store, step("promote"), cycle(store))["done"]
 
 
@@ -270,7 +270,7 @@ def test_a_successor_is_true_when_its_source_is(
         fact(memory, key, PATTERN, memory_type="pattern", valid_from=began, valid_to=until)
         helped(memory, key)
     clock.advance(hours=1)
-    first, second = memory.promote(policy=EASY)
+    first, second = memory.learning.promote(policy=EASY)
     assert (first.sources, second.sources) == (("one", "other"), ("open",))
     assert first.successor != second.successor
     ends: dict[str, datetime | None] = column(url, "valid_to")
@@ -287,13 +287,13 @@ def test_a_successor_is_true_when_its_source_is(
 def test_a_lesson_of_a_retracted_attempt_is_suspect_until_that_is_restored(
     memory: MemoryCoordinator,
 ) -> None:
-    memory.reflect([FAILED])
+    memory.learning.reflect([FAILED])
     (attempt,) = found(memory)
-    memory.retract(attempt, reason="it was another tool")
-    (lesson,) = memory.reflect([FAILED], model=advising("pip install y"))
+    memory.truth.retract(attempt, reason="it was another tool")
+    (lesson,) = memory.learning.reflect([FAILED], model=advising("pip install y"))
     assert found(memory) == []
-    assert memory.explain(str(lesson.key)).state == "suspect"
-    memory.restore(attempt)
+    assert memory.learning.explain(str(lesson.key)).state == "suspect"
+    memory.truth.restore(attempt)
     assert found(memory) == [lesson.key]
 
 
@@ -322,7 +322,7 @@ def test_what_happens_between_a_merge_and_its_rollback_stays_with_the_oldest(
             clock.advance(days=2)
             helped(mine, "one")
             store.run(store.flows.flush())
-        assert all(mine.rollback(one) for one in moves)
+        assert all(mine.learning.rollback(one) for one in moves)
         return used(url, tenant)
 
     began = clock.now

@@ -123,7 +123,7 @@ def test_a_move_that_is_rolled_back_leaves_the_very_rows_there_were(
     assert without_events(url) != before
     clock.advance(hours=1)
     for move in reversed(applied["moves"]):
-        assert memory.rollback(move)
+        assert memory.learning.rollback(move)
     assert without_events(url) == before
 
 
@@ -133,7 +133,7 @@ def test_what_was_rolled_back_is_not_done_again(
 ) -> None:
     PREPARE[name](memory, clock)
     for move in reversed(done(store, step(name), cycle(store))["moves"]):
-        memory.rollback(move)
+        memory.learning.rollback(move)
     with psycopg.connect(url) as conn:
         conn.execute("UPDATE memory.memories SET updated_at = %s", [clock.now])
     found = proposed(store, step(name), cycle(store, "second"))

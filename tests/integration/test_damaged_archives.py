@@ -22,8 +22,8 @@ def test_rows_that_no_verb_reads_stay_in_the_file(
 ) -> None:
     fill(url, 3)
     memory = coordinator(store)
-    memory.archive(policy(tmp_path), dry_run=False)
-    (file,) = memory.archives()
+    memory.admin.archive(policy(tmp_path), dry_run=False)
+    (file,) = memory.admin.archives()
     first, *others = ArchiveFiles().read(file.url, file.checksum)
     forged = ArchiveFiles().write(
         str(tmp_path), "forged", "acme", [first._replace(**damage), *others]
@@ -32,7 +32,7 @@ def test_rows_that_no_verb_reads_stay_in_the_file(
     execute(url, "UPDATE memory.archives SET archive = %s, url = %s, checksum = %s", *named)
     execute(url, "UPDATE memory.archived SET archive = %s", forged.archive)
     with coded("archive", match="no verb reads: nothing was restored"):
-        memory.restore_archive(forged.archive)
+        memory.admin.restore_archive(forged.archive)
     assert count(url, "memories") == 0
 
 
@@ -42,9 +42,9 @@ def test_a_file_that_is_no_archive_is_named(
 ) -> None:
     fill(url, 3)
     memory = coordinator(store)
-    memory.archive(policy(tmp_path), dry_run=False)
-    (file,) = memory.archives()
+    memory.admin.archive(policy(tmp_path), dry_run=False)
+    (file,) = memory.admin.archives()
     Path(urlparse(file.url).path).write_bytes(data)
     execute(url, "UPDATE memory.archives SET checksum = %s", hashlib.sha256(data).hexdigest())
     with coded("archive", match="is no archive of memories"):
-        memory.restore_archive(file.archive)
+        memory.admin.restore_archive(file.archive)

@@ -39,7 +39,7 @@ def kept(shared_url: str, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     path = tmp_path_factory.mktemp("export") / "acme.gz"
     with TieredStore(shared_url, index=text_index(), clock=Clock()) as store:
         various(store, shared_url, path.with_name("cold"))
-        coordinator(store).export_tenant(path)
+        coordinator(store).admin.export_tenant(path)
         columns = store.run(rows_of("carried_columns", names=list(CARRIED)))
     return Kept(path, tables_of(columns))
 
@@ -64,7 +64,7 @@ def passes(kept: Kept, one: Damage) -> bool:
 
 
 def test_undamaged_every_verb_reads_it(empty_store: TieredStore, kept: Kept) -> None:
-    coordinator(empty_store).import_tenant(kept.path)
+    coordinator(empty_store).admin.import_tenant(kept.path)
     read_all(empty_store, kept.path.with_name("again.gz"))
 
 
@@ -86,7 +86,7 @@ def test_what_is_imported_though_it_is_damaged_every_verb_reads(
         path = write_lines(kept.path.with_name(f"damaged-{number}.gz"), lines)
         wipe(shared_url)
         try:
-            coordinator(empty_store).import_tenant(path)
+            coordinator(empty_store).admin.import_tenant(path)
         except InvalidInputError as error:
             assert ", line " in str(error)  # noqa: PT017 - the import may pass as well
             continue
@@ -124,7 +124,7 @@ def test_what_no_verb_could_read_is_refused_with_its_line_and_nothing_is_written
     table, columns = DAMAGED[damage]
     path = changed(kept.path, table, lambda row: row.update(columns))
     with pytest.raises(InvalidInputError, match=rf"line \d+: .*{table}"):
-        coordinator(empty_store).import_tenant(path)
+        coordinator(empty_store).admin.import_tenant(path)
     assert not any(tenant_rows(shared_url).values())
 
 
@@ -133,5 +133,5 @@ def test_a_promotion_that_marked_nothing_is_imported_and_every_verb_reads_it(
 ) -> None:
     move = {"event": "move", "kind": "reinforced", "detail": {"sources": [], "versions": None}}
     path = changed(kept.path, "events", lambda row: row.update(move))
-    coordinator(empty_store).import_tenant(path)
+    coordinator(empty_store).admin.import_tenant(path)
     read_all(empty_store, kept.path.with_name("again.gz"))

@@ -36,7 +36,7 @@ def merged(memory: MemoryCoordinator, clock: Clock) -> str:
     """The move by which three memories of one fact have become one, the first."""
     told(memory, clock, *KEYS)
     consolidate(memory)
-    (move,) = [one.move for one in memory.explain("first").history if one.kind == "merged"]
+    (move,) = [one.move for one in memory.learning.explain("first").history if one.kind == "merged"]
     assert recalled(memory) == ["first"]
     return move
 
@@ -55,7 +55,7 @@ def consolidate(memory: MemoryCoordinator) -> None:
 def promoted(memory: MemoryCoordinator, key: str) -> str:
     """Promote a memory that has proven itself; its successor."""
     (one,) = [each for each in memory.get_context(QUESTION, limit=50) if each.key == key]
-    memory.record_outcome([one], success=True)
+    memory.learning.record_outcome([one], success=True)
     promotion = memory.promote_to_long_term(key)
     assert promotion.promoted, promotion
     return str(promotion.successor)
@@ -99,8 +99,8 @@ def test_a_rollback_brings_back_what_was_promoted_and_its_twins_stay_with_it(
     memory: MemoryCoordinator,
 ) -> None:
     promoted(memory, "first")
-    move = memory.explain("first").history[-1]
-    assert (move.kind, memory.rollback(move.move)) == ("promoted", True)
+    move = memory.learning.explain("first").history[-1]
+    assert (move.kind, memory.learning.rollback(move.move)) == ("promoted", True)
     assert recalled(memory) == ["first"]
 
 
@@ -124,7 +124,7 @@ async def test_a_twin_lives_on_when_the_oldest_says_something_else(
     await overwritten(memory, "first", how)
     found = await asyncio.to_thread(recalled, memory)
     assert [one for one in found if one != "beside"] == ["first", "second"]
-    assert [str(one) for one in (await memory.aexplain("third")).successors] != []
+    assert [str(one) for one in (await memory.learning.aexplain("third")).successors] != []
 
     assert await memory.adelete_memory("first")
     assert "second" in await asyncio.to_thread(recalled, memory)
@@ -138,7 +138,7 @@ def test_a_merge_is_taken_back_after_the_oldest_says_something_else(
     memory: MemoryCoordinator, merged: str
 ) -> None:
     memory.store(MILK, "pattern", key="first")
-    assert memory.rollback(merged)
+    assert memory.learning.rollback(merged)
     assert recalled(memory) == ["first", "second", "third"]
 
 
@@ -161,12 +161,12 @@ def test_what_is_true_no_longer_does_not_come_back_when_it_is_put_over(
 ) -> None:
     if how == "superseded":
         memory.store("The deployment port is 80 by now.", "pattern", key="newer")
-        memory.supersede("first", by="newer")
+        memory.truth.supersede("first", by="newer")
     else:
-        memory.retract("first", reason="it is of another product")
+        memory.truth.retract("first", reason="it is of another product")
     memory.store(MILK, "pattern", key="first")
     assert "second" not in recalled(memory)
-    assert "lived on in first, which says something else now" in str(memory.history("second"))
+    assert "lived on in first, which says something else now" in str(memory.truth.history("second"))
     assert memory.delete_memory("first")
     assert "second" in stored(url)
     assert "second" not in recalled(memory)
@@ -192,7 +192,7 @@ def test_a_deletion_in_the_store_removes_its_row_and_brings_no_twin_back(
     store.delete(("acme", "billing"), "first")
     assert recalled(memory) == []
     assert stored(url) == ["second", "third"]
-    assert "lived on in first, which was deleted" in str(memory.history("second"))
+    assert "lived on in first, which was deleted" in str(memory.truth.history("second"))
     told(memory, clock, "second")
     assert recalled(memory) == ["second"]
 
@@ -206,8 +206,8 @@ def test_a_twin_stays_out_of_recall_when_what_it_came_from_is_retracted_and_rest
     consolidate(memory)
     assert recalled(memory) == ["first", "manual"]
     store.delete(("acme", "billing"), "first")
-    memory.retract("manual", reason="it is of another product")
-    memory.restore("manual")
+    memory.truth.retract("manual", reason="it is of another product")
+    memory.truth.restore("manual")
     assert recalled(memory) == ["manual"]
 
 
@@ -216,9 +216,9 @@ def test_a_merge_whose_memories_were_deleted_leaves_nothing_to_undo(
 ) -> None:
     assert memory.delete_memory("second")
     with pytest.raises(RollbackError, match="was deleted"):
-        memory.rollback(merged)
+        memory.learning.rollback(merged)
     with pytest.raises(InvalidInputError, match="no memory"):
-        memory.history("first")
+        memory.truth.history("first")
 
 
 def test_a_twin_lives_on_when_the_oldest_expires(

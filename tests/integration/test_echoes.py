@@ -41,12 +41,12 @@ def test_what_was_recalled_elsewhere_in_the_run_is_no_new_evidence_either(memory
         assert again.reason.startswith("echo:")
 
 
-@pytest.mark.parametrize("verb", ["get", "remind"])
+@pytest.mark.parametrize("verb", ["get", "due"])
 def test_what_was_got_by_its_key_or_raised_is_no_new_evidence_either(
     memory: Any, verb: str
 ) -> None:
-    beside(memory).intend("The certificate of the shop is renewed in May.", key="renew")
-    assert memory.get("renew") if verb == "get" else memory.remind()
+    beside(memory).reminders.add("The certificate of the shop is renewed in May.", key="renew")
+    assert memory.get("renew") if verb == "get" else memory.reminders.due()
     again = memory.store("The certificate of the shop is renewed in May.", source="agent")
     assert (again.stored, again.repeats) == (False, "renew")
 
@@ -105,7 +105,7 @@ def test_what_was_recalled_and_is_to_last_longer_is_kept_as_derived(memory: Any)
     memory.get_context("API key")
     kept = memory.store(FACT, tier="long_term")
     assert (kept.stored, kept.trust) == (True, 0.6)
-    memory.retract(page.key, reason="it was wrong")
+    memory.truth.retract(page.key, reason="it was wrong")
     assert memory.get_context("API key") == []
 
 

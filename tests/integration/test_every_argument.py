@@ -151,9 +151,10 @@ def test_no_coroutine_is_made_where_nobody_awaits_it(world: World) -> None:
 MISSING: Final = {
     f"{of}{verb}"
     for of, verbs in {
-        "MemoryCoordinator.": (
-            *("restore", "restore_archive", "rollback", "audit", "verify_audit"),
-            *("export_tenant", "import_tenant"),
+        "MemoryCoordinator.truth.": ("restore",),
+        "MemoryCoordinator.learning.": ("rollback",),
+        "MemoryCoordinator.admin.": (
+            *("restore_archive", "audit", "verify_audit", "export_tenant", "import_tenant"),
         ),
         "MemoryOrchestrator.": ("history",),
     }.items()

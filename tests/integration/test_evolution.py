@@ -15,8 +15,8 @@ LIKED = {"engagement_rate": 0.09, "revenue_generated": 245.5}
 def test_what_was_worth_it_becomes_a_learning_of_everybody(
     store: TieredStore, memory: MemoryCoordinator
 ) -> None:
-    stored, again = memory.evolve(POST, LIKED), memory.evolve(POST, LIKED)
-    ignored = memory.evolve(POST, {"engagement_rate": 0.01})
+    stored, again = memory.learning.evolve(POST, LIKED), memory.learning.evolve(POST, LIKED)
+    ignored = memory.learning.evolve(POST, {"engagement_rate": 0.01})
     (found,) = memories(store, "learning", MemoryContext(tenant="acme", project_id="shipping"))
 
     reached = "importance 0.9 (engagement 0.9, revenue 0.9) reaches the threshold of 0.7"
@@ -32,7 +32,9 @@ def test_what_was_worth_it_becomes_a_learning_of_everybody(
 
 def test_recall_finds_and_ranks_learnings_by_what_came_of_them(memory: MemoryCoordinator) -> None:
     for rate in (0.085, 0.2, 0.071):
-        assert memory.evolve({"said": "A post on coffee"}, {"engagement_rate": rate}).stored
+        assert memory.learning.evolve(
+            {"said": "A post on coffee"}, {"engagement_rate": rate}
+        ).stored
     memory.store("A post on coffee beans", memory_type="learning")
 
     def rates(**options: Any) -> list[Any]:
@@ -49,12 +51,12 @@ def test_long_interactions_that_begin_alike_are_different_memories(
     memory: MemoryCoordinator,
 ) -> None:
     long = "The same words. " * 40
-    one, other = (memory.evolve({"said": f"{long}{end}"}, LIKED) for end in ("a", "b"))
+    one, other = (memory.learning.evolve({"said": f"{long}{end}"}, LIKED) for end in ("a", "b"))
 
     assert one.key != other.key
-    assert memory.evolve({"said": f"{long}a"}, {**LIKED, "clicks": 3}).key != one.key
+    assert memory.learning.evolve({"said": f"{long}a"}, {**LIKED, "clicks": 3}).key != one.key
     turned = dict(reversed({**LIKED, "clicks": 3}.items()))
-    assert memory.evolve({"said": f"{long}a"}, turned).stored
+    assert memory.learning.evolve({"said": f"{long}a"}, turned).stored
     assert memory.stats().total_count == 3
 
 

@@ -122,7 +122,7 @@ def knowing(store: TieredStore) -> None:
     memory = MemoryCoordinator(store, context=ADA)
     memory.store("The vault is in the cellar", memory_type="semantic", speaker="user")
     memory.store("The vault is of steel", memory_type="semantic", speaker="user")
-    memory.intend("Ask about gold", cue="gold")
+    memory.reminders.add("Ask about gold", cue="gold")
 
 
 @pytest.mark.parametrize(("during", "own"), FAILURES)

@@ -82,7 +82,7 @@ def test_after_forgetting_no_trace_is_in_any_table_archive_export_or_checkpoint(
     if kind != "tenant":
         assert rows(url, keys) == beside
         assert any("The hay is in the barn." in line for line in archived(cold)) == (kind != "user")
-    assert memory.verify_forgotten(json.loads(json.dumps(receipt.to_json()))), "it is gone"
+    assert memory.admin.verify_forgotten(json.loads(json.dumps(receipt.to_json()))), "it is gone"
     assert any("Beta has a memory." in row for row in dump(url)["working.memories"])
 
 
@@ -130,15 +130,15 @@ def test_what_came_from_others_too_goes_if_it_repeats_it_and_is_suspect_if_not(
         "lorries": "The lorry is green. Fine!",
     }
     assert {one.key for one in memory.get_context("lorry", limit=10, min_match=0)} == {"lorry"}
-    assert memory.history("free").events[-1].kind == "rewritten"
-    memory.retract("lorry", reason="It was repainted")
-    memory.restore("lorry")
+    assert memory.truth.history("free").events[-1].kind == "rewritten"
+    memory.truth.retract("lorry", reason="It was repainted")
+    memory.truth.restore("lorry")
     assert "free" not in recalled(memory)
-    assert memory.restore("free").state is None
+    assert memory.truth.restore("free").state is None
     assert "free" in recalled(memory)
     (free,) = [one for one in memory.get_context("well", min_match=0) if one.key == "free"]
     assert free.value["metadata"] == {"of": "(forgotten)"}
-    assert memory.verify_forgotten(receipt)
+    assert memory.admin.verify_forgotten(receipt)
 
 
 def tell_of_the_depot(memory: MemoryCoordinator) -> None:
@@ -174,14 +174,14 @@ def test_twins_go_along_and_what_lived_on_in_what_goes_is_current_again(
         memory.store("The deployment port is 8080.", "pattern", key=key)
         clock.advance(minutes=1)
     create_consolidation_graph(store=store).invoke({}, context=memory.context)
-    assert memory.explain("second").state == "consolidated"
+    assert memory.learning.explain("second").state == "consolidated"
 
     plan: Any = memory.forget(key="second", plan=True)
     assert [(one.key, one.why) for one in plan.erased] == [("first", TWIN), ("second", ASKED)]
     receipt: Any = memory.forget(key="second")
     assert count(url, "memories") == 0
     assert count(url, "lineage") == 0
-    assert memory.verify_forgotten(receipt)
+    assert memory.admin.verify_forgotten(receipt)
 
 
 def test_what_was_promoted_from_it_alone_goes_and_from_others_too_frees_them(
@@ -194,7 +194,7 @@ def test_what_was_promoted_from_it_alone_goes_and_from_others_too_frees_them(
 
     receipt: Any = memory.forget(key="retry")
     assert len(receipt.ids) == 2
-    assert memory.verify_forgotten(receipt)
+    assert memory.admin.verify_forgotten(receipt)
 
     memory.store("Retries need an idempotency key.", "pattern", key="again")
     clock.advance(days=1)
@@ -211,7 +211,7 @@ def test_what_was_promoted_from_it_alone_goes_and_from_others_too_frees_them(
 def promoted(memory: MemoryCoordinator, key: str) -> str:
     """Promote a memory that has proven itself; its successor."""
     (shown,) = [each for each in memory.get_context("retries", min_match=0) if each.key == key]
-    memory.record_outcome([shown], success=True)
+    memory.learning.record_outcome([shown], success=True)
     promotion = memory.promote_to_long_term(key)
     assert promotion.promoted, promotion
     return str(promotion.successor)
@@ -225,7 +225,7 @@ def test_a_receipt_is_answered_again_and_a_row_put_back_by_hand_is_named(
     memory.store("Somebody rang twice.", key="other")
     receipt: Any = memory.forget(key="safe")
     assert memory.forget(key="safe").receipt == receipt.receipt
-    assert memory.verify_forgotten(receipt)
+    assert memory.admin.verify_forgotten(receipt)
 
     id_ = receipt.ids[0]
     execute(url, "INSERT INTO memory.usage (tenant, id) VALUES ('acme', %s)", id_)
@@ -240,7 +240,7 @@ def test_a_receipt_is_answered_again_and_a_row_put_back_by_hand_is_named(
         Jsonb({"more": "Yes. The safe opens with seven turns to the left. So what?"}),
     )
     memory.state.add_interaction("user", "The safe opens with seven turns to the left!")
-    found = memory.verify_forgotten(receipt)
+    found = memory.admin.verify_forgotten(receipt)
     assert not found
     assert {(one.table, one.why.split()[0]) for one in found.found} == {
         ("usage", "a"),
@@ -263,9 +263,9 @@ def test_a_subject_is_found_in_names_of_fields_in_keys_and_in_names_of_states(
     receipt = memory.forget(subject=NAME)
     assert not any(MARK in "\n".join(rows).lower() for rows in dump(url).values())
     assert [one.goal_id for one in memory.state.get_goals()] == ["tea"]
-    assert memory.verify_forgotten(receipt)
+    assert memory.admin.verify_forgotten(receipt)
     memory.state.set_goal(f"meet {NAME}", "Have tea.")
-    assert [one.table for one in memory.verify_forgotten(receipt).found] == ["states"]
+    assert [one.table for one in memory.admin.verify_forgotten(receipt).found] == ["states"]
 
 
 @pytest.mark.parametrize(
@@ -306,9 +306,9 @@ def test_a_user_forgets_what_is_that_users_own_and_nothing_that_is_everybodys(
     receipt: Any = ada.forget(user="ada")
     assert (receipt.ids, receipt.counts) == ((), {})
     with pytest.raises(InvalidInputError, match="receipt"):
-        ada.verify_forgotten({"receipt": "x"})
+        ada.admin.verify_forgotten({"receipt": "x"})
     with pytest.raises(InvalidInputError, match="of the tenant 'acme'"):
-        coordinator(store, "beta").verify_forgotten(receipt)
+        coordinator(store, "beta").admin.verify_forgotten(receipt)
 
 
 def test_what_came_from_it_and_stays_keeps_no_second_text_and_no_recall_of_anybody_says_it(
@@ -327,7 +327,7 @@ def test_what_came_from_it_and_stays_keeps_no_second_text_and_no_recall_of_anybo
     )
     assert "kept" in [each.key for each in ben.get_context("keys", min_match=0)]
     receipt = ada.forget(user="ada")
-    assert ada.verify_forgotten(receipt)
+    assert ada.admin.verify_forgotten(receipt)
     assert not any("flower pot" in "\n".join(lines) for lines in dump(url).values())
     assert ada.get("kept") is not None
 
@@ -337,5 +337,5 @@ async def test_both_ways_forget_alike(call: Caller) -> None:
     plan = await call("forget", key="lamp", plan=True)
     receipt = await call("forget", key="lamp", checkpointer=InMemorySaver())
     assert plan.counts == receipt.counts
-    assert await call("verify_forgotten", receipt)
+    assert await call("admin.verify_forgotten", receipt)
     assert await call("get", "lamp") is None

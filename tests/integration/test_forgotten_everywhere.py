@@ -119,20 +119,20 @@ def test_a_reminder_goes_that_waits_for_the_subject(
     store: TieredStore, url: str, trigger: dict[str, object]
 ) -> None:
     memory = coordinator(store)
-    memory.intend("Ask about the lease.", key="lease", **trigger)  # type: ignore[arg-type]
-    memory.intend("Water the roses.", key="roses", at=At())
+    memory.reminders.add("Ask about the lease.", key="lease", **trigger)  # type: ignore[arg-type]
+    memory.reminders.add("Water the roses.", key="roses", at=At())
     plan = memory.forget(subject=NAME, plan=True)
     assert [(each.key, each.why) for each in plan.erased] == [
         ("lease", "what it waits for names the subject")
     ]
     receipt = memory.forget(subject=NAME)
     assert receipt.counts["intentions"] == 1
-    assert [each.key for each in memory.intentions()] == ["roses"]
-    assert memory.verify_forgotten(receipt)
+    assert [each.key for each in memory.reminders.list()] == ["roses"]
+    assert memory.admin.verify_forgotten(receipt)
     assert left(url) == []
 
-    memory.intend("Talk of the rent.", key="rent", **trigger)  # type: ignore[arg-type]
-    assert {each.table for each in memory.verify_forgotten(receipt).found} == {"intentions"}
+    memory.reminders.add("Talk of the rent.", key="rent", **trigger)  # type: ignore[arg-type]
+    assert {each.table for each in memory.admin.verify_forgotten(receipt).found} == {"intentions"}
 
 
 _CANARY = {
@@ -208,13 +208,13 @@ def test_in_each_of_them_the_name_is_found_and_forgotten(
     ):
         memory = coordinator(store)
         receipt = memory.forget(subject=NAME)
-        assert memory.verify_forgotten(receipt)
+        assert memory.admin.verify_forgotten(receipt)
         put(url, table, column)
         assert left(url)
-        assert table in {each.table for each in memory.verify_forgotten(receipt).found}
+        assert table in {each.table for each in memory.admin.verify_forgotten(receipt).found}
         again = memory.forget(subject=NAME)
         assert again.receipt != receipt.receipt
-        assert memory.verify_forgotten(again)
+        assert memory.admin.verify_forgotten(again)
         assert left(url) == []
 
 
@@ -238,10 +238,10 @@ def test_accents_and_points_make_no_difference_and_endings_are_told_and_left(
     assert "also found, and stays unless it is named too: Joseph (1), Josés (1)" in str(plan)
 
     receipt = memory.forget(subject=["Jose", "Joses"])
-    assert memory.verify_forgotten(receipt)
+    assert memory.admin.verify_forgotten(receipt)
     assert {one.key for one in store.search(("acme",), limit=10)} == {"other", "apart"}
     memory.store("A bike of JOSÉS was found.", "semantic", key="bike")
-    found = memory.verify_forgotten(receipt).found
+    found = memory.admin.verify_forgotten(receipt).found
     assert {each.why for each in found} == {"it names the subject"}
 
 
@@ -282,8 +282,8 @@ def test_a_receipt_whose_words_were_changed_is_refused(store: TieredStore, url: 
         memory.store(f"{name} lives at 7 Orchard Row in Rome.", "semantic", key=name)
     receipt = memory.forget(key="ada")
     other = memory.forget(key="ben")
-    assert memory.verify_forgotten(receipt)
-    assert memory.verify_forgotten(receipt.to_json())
+    assert memory.admin.verify_forgotten(receipt)
+    assert memory.admin.verify_forgotten(receipt.to_json())
     for change in (
         {"hashes": ()},
         {"sentences": other.sentences},
@@ -291,9 +291,9 @@ def test_a_receipt_whose_words_were_changed_is_refused(store: TieredStore, url: 
         {"at": "2020-01-01"},
     ):
         with pytest.raises(InvalidInputError, match=f"changed since.*{next(iter(change))}"):
-            memory.verify_forgotten(replace(receipt, **change))
+            memory.admin.verify_forgotten(replace(receipt, **change))
     with pytest.raises(InvalidInputError, match="no receipt 'mine' was given here"):
-        memory.verify_forgotten(replace(receipt, receipt="mine"))
+        memory.admin.verify_forgotten(replace(receipt, receipt="mine"))
 
     execute(
         url,
@@ -301,9 +301,9 @@ def test_a_receipt_whose_words_were_changed_is_refused(store: TieredStore, url: 
         receipt.receipt,
     )
     with pytest.raises(InvalidInputError, match="is another one in the audit log"):
-        memory.verify_forgotten(replace(receipt, hashes=()))
-    assert memory.verify_audit()
-    assert [each.verb for each in memory.audit()][:1] == ["receipt"]
+        memory.admin.verify_forgotten(replace(receipt, hashes=()))
+    assert memory.admin.verify_audit()
+    assert [each.verb for each in memory.admin.audit()][:1] == ["receipt"]
 
 
 @contextmanager
@@ -323,10 +323,10 @@ def test_where_nothing_is_logged_the_database_keeps_the_receipt_alone(url: str) 
         memory = coordinator(store)
         memory.store("Ada lives in Rome.", "semantic", key="ada")
         receipt = memory.forget(key="ada")
-        assert memory.verify_forgotten(receipt)
-        assert memory.audit() == ()
+        assert memory.admin.verify_forgotten(receipt)
+        assert memory.admin.audit() == ()
         with pytest.raises(InvalidInputError, match="changed since it was given"):
-            memory.verify_forgotten(replace(receipt, hashes=()))
+            memory.admin.verify_forgotten(replace(receipt, hashes=()))
 
 
 @pytest.mark.parametrize(("name", "text"), [("Ada", "ADA lives."), ("Rénée", "A note to rénée.")])
@@ -339,9 +339,9 @@ def test_a_subjects_receipt_of_before_finds_its_name(url: str, name: str, text: 
         del given["names"]
         old = {**given, "words": 1, "asked": hashes.exact(name.casefold())}
         execute(url, "UPDATE memory.forgettings SET detail = %s", json.dumps(old))
-        assert memory.verify_forgotten(old)
+        assert memory.admin.verify_forgotten(old)
         memory.store(text, "semantic", key="two")
-        (found,) = memory.verify_forgotten(old).found
+        (found,) = memory.admin.verify_forgotten(old).found
         assert found.why == "it names the subject"
         with pytest.raises(InvalidInputError, match="changed since it was given"):
-            memory.verify_forgotten({**old, "words": 2})
+            memory.admin.verify_forgotten({**old, "words": 2})

@@ -113,18 +113,18 @@ def test_an_archive_brings_nothing_forgotten_back_that_says_the_same_under_anoth
     memory = coordinator(store)
     remember(url, "old", value=Jsonb({"content": SAID}))
     remember(url, "hay", value=Jsonb({"content": "The hay is dry."}))
-    (name,) = memory.archive(policy(tmp_path), dry_run=False).archives
+    (name,) = memory.admin.archive(policy(tmp_path), dry_run=False).archives
     memory.store(SAID, key="new")
     receipt: Any = memory.forget(key="new")
 
-    report = memory.restore_archive(name)
+    report = memory.admin.restore_archive(name)
     assert (report.restored, report.forgotten) == (1, ("old",))
     assert str(report) == "1 memory restored, 1 left as they were forgotten"
-    (file,) = memory.archives()
+    (file,) = memory.admin.archives()
     assert file.remaining == 1
-    assert [each.table for each in memory.verify_forgotten(receipt).found] == ["archive file"]
+    assert [each.table for each in memory.admin.verify_forgotten(receipt).found] == ["archive file"]
     memory.forget(key="old")
-    assert memory.verify_forgotten(receipt)
+    assert memory.admin.verify_forgotten(receipt)
     assert not any(SAID in line for line in archived(tmp_path))
 
 
@@ -134,20 +134,20 @@ def test_a_file_of_which_nothing_is_left_goes_and_others_are_restored_from_the_n
     memory = coordinator(store)
     for key in ("old", "hay"):
         remember(url, key, value=Jsonb({"content": SAID if key == "old" else "The hay is dry."}))
-    memory.archive(policy(tmp_path), dry_run=False)
+    memory.admin.archive(policy(tmp_path), dry_run=False)
     (before,) = files_in(tmp_path)
 
     receipt: Any = memory.forget(key="old")
     (after,) = files_in(tmp_path)
     assert after != before
-    (file,) = memory.archives()
+    (file,) = memory.admin.archives()
     assert (file.url.removeprefix("file://"), file.remaining) == (str(after), 1)
-    assert memory.restore_archive(file.archive).restored == 1
+    assert memory.admin.restore_archive(file.archive).restored == 1
     assert memory.get("hay") is not None
     memory.forget(key="hay")
     assert files_in(tmp_path) == []
-    assert memory.archives() == []
-    assert memory.verify_forgotten(receipt)
+    assert memory.admin.archives() == []
+    assert memory.admin.verify_forgotten(receipt)
 
 
 class BrokenOff(ArchiveFiles):
@@ -181,7 +181,7 @@ def filed(store: TieredStore, url: str, tmp_path: Path) -> MemoryCoordinator:
     memory = coordinator(store)
     for key in (KEY, "hay"):
         remember(url, key, value=Jsonb({"content": SAID if key == KEY else "The hay is dry."}))
-    memory.archive(policy(tmp_path), dry_run=False)
+    memory.admin.archive(policy(tmp_path), dry_run=False)
     memory.store(SAID, key="said")
     return memory
 
@@ -196,7 +196,7 @@ def test_broken_off_before_the_transaction_nothing_has_changed(
     receipt: Any = filed.forget(subject=NAME)
     assert traces(url, tmp_path) == []
     assert len(files_in(tmp_path)) == 1
-    assert filed.verify_forgotten(receipt)
+    assert filed.admin.verify_forgotten(receipt)
 
 
 def test_broken_off_after_the_transaction_the_next_call_finishes_it(
@@ -207,12 +207,12 @@ def test_broken_off_after_the_transaction_the_next_call_finishes_it(
     plan: Any = filed.forget(subject=NAME, plan=True)
     assert plan.counts == {}
     row = one(url, "SELECT detail FROM memory.forgettings")
-    found = filed.verify_forgotten(row)
+    found = filed.admin.verify_forgotten(row)
     assert [each.table for each in found.found] == ["removed file"]
     receipt: Any = filed.forget(subject=NAME)
     assert receipt.receipt == row["receipt"]
     assert traces(url, tmp_path) == []
-    assert filed.verify_forgotten(receipt)
+    assert filed.admin.verify_forgotten(receipt)
 
 
 class Meanwhile(ArchiveFiles):
@@ -236,20 +236,20 @@ def test_what_happens_meanwhile_is_seen(
     other = coordinator(filed.tiered_store)
     other.store("The lamp is red.", key="lamp")
     remember(url, "late", value=Jsonb({"content": f"{NAME} came late."}))
-    (name,) = (each.archive for each in other.archives())
+    (name,) = (each.archive for each in other.admin.archives())
     both = f"The lamp is red. {SAID}"
     changes: dict[str, Callable[[], object]] = {
         "said": lambda: other.store(f"{NAME} sings.", key="new"),
         "derived": lambda: other.store("So so.", key="new", derived_from=["said", "lamp"]),
-        "archived": lambda: other.archive(policy(tmp_path), dry_run=False),
-        "restored": lambda: other.restore_archive(name),
+        "archived": lambda: other.admin.archive(policy(tmp_path), dry_run=False),
+        "restored": lambda: other.admin.restore_archive(name),
         "deleted": lambda: other.delete_memory("said"),
     }
     other.store(both, key="both", derived_from=["said", "lamp"])
     store, files = filed.tiered_store, Meanwhile(changes[change])
     receipt = store.run(forget(request(filed, files)))
     assert files.meanwhile is None
-    assert filed.verify_forgotten(receipt)
+    assert filed.admin.verify_forgotten(receipt)
     assert traces(url, tmp_path) == []
 
 
@@ -277,10 +277,10 @@ def test_a_file_that_was_being_written_is_named_and_forgetting_again_rewrites_it
     assert store.run(archive_all(step, cycle, dry_run=False, advance=id)).memories == 1
 
     (receipt,) = receipts
-    assert [each.table for each in memory.verify_forgotten(receipt).found] == ["archive file"]
+    assert [each.table for each in memory.admin.verify_forgotten(receipt).found] == ["archive file"]
     again = memory.forget(key=KEY)
     assert again.ids == receipt.ids
-    assert memory.verify_forgotten(receipt)
+    assert memory.admin.verify_forgotten(receipt)
     assert traces(url, tmp_path) == []
 
 
@@ -298,7 +298,7 @@ def test_a_file_that_is_missing_or_damaged_is_told_before_anything_is_changed(
         filed.forget(key="said")
     assert dump(url) == before
     receipt: Any = filed.forget(tenant="acme")
-    assert filed.verify_forgotten(receipt)
+    assert filed.admin.verify_forgotten(receipt)
 
 
 FORGET = """
@@ -357,7 +357,7 @@ def test_a_client_that_is_killed_amid_it_leaves_all_or_nothing(
             assert whole or left == [], changed
             receipt: Any = memory.forget(subject=NAME)
             assert traces(url, cold) == []
-            assert memory.verify_forgotten(receipt)
+            assert memory.admin.verify_forgotten(receipt)
             memory.forget(tenant="acme")
     assert kills < 100 or halves == {True, False}
 
@@ -367,7 +367,7 @@ def fill(store: TieredStore, url: str, cold: Path) -> None:
     memory = coordinator(store)
     for key in (KEY, "hay"):
         remember(url, key, value=Jsonb({"content": SAID if key == KEY else "The hay is dry."}))
-    memory.archive(policy(cold), dry_run=False)
+    memory.admin.archive(policy(cold), dry_run=False)
     bystanders(store)
     several = [f"{NAME} has told story number {number}." for number in range(300)]
     store.batch(

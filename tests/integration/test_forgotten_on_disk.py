@@ -49,7 +49,7 @@ def test_the_recipe_leaves_no_word_and_no_vector_in_the_data_directory(tmp_path:
             assert page["held"](where, trace), "it is in pages and in the log still"
         page["end_it"](server.url)
         with TieredStore.from_conn_string(server.url, index=text_index()) as store:
-            assert own(store).verify_forgotten(receipt)
+            assert own(store).admin.verify_forgotten(receipt)
         for trace in (MARK.encode(), vector):
             assert page["held"](where, trace) == []
     for trace in (MARK.encode(), vector):

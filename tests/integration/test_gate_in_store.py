@@ -121,7 +121,7 @@ def test_what_a_place_holds_is_bounded_and_the_least_worth_makes_room(
     fourth = small.store("Dora likes tea.", "semantic", key="Dora")
     assert fourth.evicted == ("Ben",)
     assert set(keys(memory.get_context("", limit=9))) == {"Anna", "Cem", "Dora", "other"}
-    (event,) = memory.history("Ben").events
+    (event,) = memory.truth.history("Ben").events
     assert (event.kind, "worth least" in event.reasons[0]) == ("evicted", True)
 
 

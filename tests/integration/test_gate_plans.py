@@ -70,7 +70,7 @@ def held(memory: MemoryCoordinator) -> object:
 
 
 def release(memory: MemoryCoordinator) -> object:
-    return memory.release(str(held_anew(memory)), reason="ours")
+    return memory.admin.release(str(held_anew(memory)), reason="ours")
 
 
 def held_anew(memory: MemoryCoordinator) -> str | None:
@@ -78,12 +78,12 @@ def held_anew(memory: MemoryCoordinator) -> str | None:
 
 
 def reject(memory: MemoryCoordinator) -> object:
-    return memory.reject(str(held_anew(memory)), reason="theirs")
+    return memory.admin.reject(str(held_anew(memory)), reason="theirs")
 
 
 def gone(memory: MemoryCoordinator) -> object:
     with pytest.raises(ValueError, match="no memory"):
-        memory.history("nobody")
+        memory.truth.history("nobody")
     return None
 
 
@@ -98,12 +98,12 @@ USES: dict[str, Use] = {
     "replaced_by_writes": held,
     "quarantine": held_anew,
     "put_new": come_and_gone,
-    "quarantined": lambda memory: memory.list_quarantined(limit=10),
+    "quarantined": lambda memory: memory.admin.list_quarantined(limit=10),
     "held": release,
     "release": release,
     "record_gone": reject,
     "history_of_gone": gone,
-    "decisions": lambda memory: memory.decisions(dict.fromkeys(range(1, 101), UNDECIDED)),
+    "decisions": lambda memory: memory.admin.decisions(dict.fromkeys(range(1, 101), UNDECIDED)),
 }
 
 

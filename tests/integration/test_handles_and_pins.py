@@ -58,9 +58,9 @@ def test_the_database_computes_the_same_handles(url: str, namespace: list[str], 
 
 
 VERBS: dict[str, Callable[[MemoryCoordinator, str], object]] = {
-    "retract": lambda memory, named: memory.retract(named, reason="it was a joke"),
-    "history": lambda memory, named: memory.history(named),
-    "explain": lambda memory, named: memory.explain(named),
+    "retract": lambda memory, named: memory.truth.retract(named, reason="it was a joke"),
+    "history": lambda memory, named: memory.truth.history(named),
+    "explain": lambda memory, named: memory.learning.explain(named),
     "pin": lambda memory, named: memory.pin(named),
     "unpin": lambda memory, named: memory.unpin(named),
     "delete_memory": lambda memory, named: memory.delete_memory(named),
@@ -86,22 +86,22 @@ def test_every_verb_that_takes_a_key_takes_a_handle(
 
 def test_reminders_and_truth_are_told_by_handles(memory: MemoryCoordinator) -> None:
     old, new = kept(memory, "Lives in Turin", "turin"), kept(memory, "Lives in Genoa", "genoa")
-    memory.supersede(handle(old), by=handle(new))
+    memory.truth.supersede(handle(old), by=handle(new))
     (found,) = memory.get_context("Where does she live?", min_match=0)
     assert found.content == "Lives in Genoa"
     assert found.replaces is not None
     assert found.replaces.handle == handle(old)
-    key = str(memory.intend("Call the dentist").key)
-    (one,) = memory.intentions()
+    key = str(memory.reminders.add("Call the dentist").key)
+    (one,) = memory.reminders.list()
     later = memory.now + timedelta(days=1)
-    memory.snooze(handle_of(one.namespace, key), later)
-    assert memory.complete(handle_of(one.namespace, key))
-    assert not memory.intentions()
+    memory.reminders.snooze(handle_of(one.namespace, key), later)
+    assert memory.reminders.complete(handle_of(one.namespace, key))
+    assert not memory.reminders.list()
 
 
 def test_an_unknown_handle_is_said_to_be_unknown(memory: MemoryCoordinator) -> None:
     with pytest.raises(InvalidInputError, match="no memory 'zzzzzz'"):
-        memory.retract("zzzzzz", reason="it was a joke")
+        memory.truth.retract("zzzzzz", reason="it was a joke")
     assert memory.get("zzzzzz") is None
 
 
@@ -121,7 +121,7 @@ def test_two_memories_of_one_handle_are_both_named(memory: MemoryCoordinator) ->
     kept(memory, "Tea is green", twin)
     kept(memory, "Coffee is black", key)
     with pytest.raises(InvalidInputError, match="2 memories have the handle") as refused:
-        memory.retract(handle_of(namespace, twin), reason="it was a joke")
+        memory.truth.retract(handle_of(namespace, twin), reason="it was a joke")
     assert "Tea is green" in str(refused.value)
     assert "Coffee is black" in str(refused.value)
 
@@ -133,7 +133,7 @@ def test_nobody_names_what_another_user_keeps(
     ben = MemoryCoordinator(store, context=BEN)
     assert ben.get(handle(one)) is None
     with pytest.raises(InvalidInputError, match="no memory"):
-        ben.retract(handle(one), reason="it was a joke")
+        ben.truth.retract(handle(one), reason="it was a joke")
 
 
 # Pins
@@ -187,10 +187,10 @@ def test_a_context_holds_so_many_tokens_of_pins(memory: MemoryCoordinator) -> No
 
 def test_what_was_taken_back_is_not_pinned(memory: MemoryCoordinator) -> None:
     kept(memory, "Allergic to peanuts", "peanuts", pinned=True)
-    memory.retract("peanuts", reason="it was a joke")
+    memory.truth.retract("peanuts", reason="it was a joke")
     assert memory.pinned() == []
     kept(memory, "Lives in Turin", "turin")
-    memory.retract("turin", reason="it was a joke")
+    memory.truth.retract("turin", reason="it was a joke")
     with pytest.raises(InvalidInputError, match="not current"):
         memory.pin("turin")
 

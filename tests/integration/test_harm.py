@@ -99,9 +99,9 @@ def lived(
     for run in range(runs):
         for name in names:
             named = f"{name}-{run}"
-            shown = memory.get_lessons(tools=name, run_id=named, holdout=float(run % 2))
+            shown = memory.learning.get_lessons(tools=name, run_id=named, holdout=float(run % 2))
             good = run % 4 > 1 if name == "neither" else bool(shown) == (name == "helps")
-            memory.record_outcome(run_id=named, success=good)
+            memory.learning.record_outcome(run_id=named, success=good)
 
 
 def test_the_report_of_a_cycle_names_what_helps_what_harms_and_what_is_not_known(
@@ -135,30 +135,34 @@ def test_what_harms_beyond_doubt_is_held_back_with_an_event_and_a_way_back(
 ) -> None:
     memory = coordinator(store, project_id="p")
     lived(memory)
-    (held,) = [one for one in memory.demote() if one.demoted]
+    (held,) = [one for one in memory.learning.demote() if one.demoted]
     assert "chance of harm 1.00 >= 0.99 yes" in str(held)
-    assert memory.get_lessons(tools="harms") == []
-    assert len(memory.get_lessons(tools="helps")) == 1
-    explained = memory.explain(held.key)
+    assert memory.learning.get_lessons(tools="harms") == []
+    assert len(memory.learning.get_lessons(tools="helps")) == 1
+    explained = memory.learning.explain(held.key)
     assert (explained.state, explained.history[-1].kind) == ("demoted", "demoted")
-    assert [one for one in memory.demote() if one.demoted] == []
-    assert memory.rollback(str(held.move))
-    assert len(memory.get_lessons(tools="harms")) == 1
-    assert [one for one in memory.demote() if one.demoted] == [], "only runs since then count"
-    back = [memory.get_lessons(tools="harms", run_id=f"back-{run}") for run in range(20)]
+    assert [one for one in memory.learning.demote() if one.demoted] == []
+    assert memory.learning.rollback(str(held.move))
+    assert len(memory.learning.get_lessons(tools="harms")) == 1
+    assert [one for one in memory.learning.demote() if one.demoted] == [], (
+        "only runs since then count"
+    )
+    back = [memory.learning.get_lessons(tools="harms", run_id=f"back-{run}") for run in range(20)]
     assert sum(map(bool, back)) >= 15, "nor is it held out for what was known before"
 
     clock.advance(hours=1)
     for run in range(40):
-        shown = memory.get_lessons(tools="harms", run_id=f"again-{run}", holdout=float(run % 2))
-        memory.record_outcome(run_id=f"again-{run}", success=not shown)
+        shown = memory.learning.get_lessons(
+            tools="harms", run_id=f"again-{run}", holdout=float(run % 2)
+        )
+        memory.learning.record_outcome(run_id=f"again-{run}", success=not shown)
     graph = create_consolidation_graph(store=store)
     state = graph.invoke({}, context=MemoryContext(tenant="acme"))
     report = ConsolidationReport.of(state)
     assert report.count("demote") == 1
     kept = [one for one in report.lines if (one.step, one.verdict) == ("demote", "kept")]
     assert [one.reason for one in kept] == ["runs do better with it"]
-    assert memory.get_lessons(tools="harms") == []
+    assert memory.learning.get_lessons(tools="harms") == []
 
 
 def test_what_is_said_anew_is_judged_anew(store: TieredStore, clock: Clock) -> None:
@@ -168,20 +172,20 @@ def test_what_is_said_anew_is_judged_anew(store: TieredStore, clock: Clock) -> N
         for run in range(40):
             named = f"{name}-{run}"
             shown = memory.get_context("glue", run_id=named, holdout=float(run % 2), min_match=0)
-            memory.record_outcome(run_id=named, success=not shown)
+            memory.learning.record_outcome(run_id=named, success=not shown)
 
     memory.store("Mend it with glue", "pattern", tier="working", key="k")
     harmed("first")
     clock.advance(hours=1)
     memory.store("Mend it with screws, not with glue", "pattern", tier="working", key="k")
-    assert [one for one in memory.demote() if one.demoted] == []
+    assert [one for one in memory.learning.demote() if one.demoted] == []
     harmed("second")
-    assert [one.key for one in memory.demote() if one.demoted] == ["k"]
+    assert [one.key for one in memory.learning.demote() if one.demoted] == ["k"]
     assert memory.get_context("glue", min_match=0) == []
     clock.advance(hours=1)
     memory.store("Mend it with nails, not with glue", "pattern", tier="working", key="k")
     assert [one.key for one in memory.get_context("glue", min_match=0)] == ["k"]
-    assert [one for one in memory.demote() if one.demoted] == []
+    assert [one for one in memory.learning.demote() if one.demoted] == []
 
 
 @pytest.mark.proof
@@ -208,16 +212,16 @@ def test_what_was_learned_is_held_out_by_itself_once_it_seems_to_harm(
 
     for number in range(ENOUGH + 12):
         assert shown(f"first-{number}", holdout=0)
-        memory.record_outcome(run_id=f"first-{number}", success=False)
+        memory.learning.record_outcome(run_id=f"first-{number}", success=False)
         _succeed(memory, number)
-    before = memory.explain("k").access_count
+    before = memory.learning.explain("k").access_count
     seen = [shown(f"then-{number}") for number in range(20)]
-    assert memory.explain("k").access_count - before == sum(seen)
+    assert memory.learning.explain("k").access_count - before == sum(seen)
     assert sum(seen) == 20 if memory_type == "semantic" else sum(seen) <= 10
     assert seen == [shown(f"then-{number}") for number in range(20)]
     for number in range(20):
         _succeed(memory, number + 100)
-        memory.record_outcome(
+        memory.learning.record_outcome(
             memory.get_context("deploy", run_id=f"good-{number}", holdout=0), success=True
         )
     assert seen == [shown(f"then-{number}") for number in range(20)]  # what a run saw stays so
@@ -227,4 +231,4 @@ def test_what_was_learned_is_held_out_by_itself_once_it_seems_to_harm(
 def _succeed(memory: MemoryCoordinator, number: int) -> None:
     """A run of something else, which goes well."""
     found = memory.get_context("coffee", run_id=f"else-{number}", holdout=0, limit=1)
-    memory.record_outcome(found, success=True, run_id=f"else-{number}")
+    memory.learning.record_outcome(found, success=True, run_id=f"else-{number}")

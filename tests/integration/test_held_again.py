@@ -57,14 +57,14 @@ def test_what_is_held_and_said_again_is_not_for_models_to_let_go(
     memory = coordinator(store, project_id="p", gate=policy, detectors=detectors("email"))
     assert memory.store(ATTACK, source="web", key="ad").quarantined
     assert memory.store(**told, key="key").quarantined
-    events = memory.history("key").events
+    events = memory.truth.history("key").events
     text, memory_type = told["content"], told["memory_type"]
     again = approving.store(text, memory_type, source=source, key="key")
 
     assert again.quarantined
     assert again.reason.startswith(f"{why}: ")
-    assert "key" in keys(memory.list_quarantined())
-    assert memory.history("key").events == events
+    assert "key" in keys(memory.admin.list_quarantined())
+    assert memory.truth.history("key").events == events
     assert memory.get_context(text) == []
 
 
@@ -91,7 +91,7 @@ def test_a_commit_says_that_what_it_stores_again_stays_held(memory: MemoryCoordi
         assert one.reason.startswith("instructs: ")
         (exported,) = each.semantic
         assert (exported["value"]["trust"], exported["value"]["source"]) == (0.1, "web")
-    assert keys(memory.list_quarantined()) == ["held"]
+    assert keys(memory.admin.list_quarantined()) == ["held"]
 
 
 def test_what_stays_held_makes_nothing_go_and_leaves_no_second_event(
@@ -102,7 +102,7 @@ def test_what_stays_held_makes_nothing_go_and_leaves_no_second_event(
 
     assert (again.quarantined, again.trust, again.evicted) == (True, 0.1, ())
     assert memory.get("port") is not None
-    assert [one.kind for one in memory.history("held").events] == ["quarantined"]
+    assert [one.kind for one in memory.truth.history("held").events] == ["quarantined"]
     assert len(tables(url)["memories"]) == 2
 
 
@@ -110,11 +110,11 @@ def test_what_is_intended_again_under_the_key_of_what_is_held_is_told_to_stay_he
     store: TieredStore,
 ) -> None:
     memory = coordinator(store, project_id="p")
-    memory.intend(ATTACK, source="web", key="held")
-    again = memory.intend(ATTACK, key="held")
+    memory.reminders.add(ATTACK, source="web", key="held")
+    again = memory.reminders.add(ATTACK, key="held")
 
     assert (again.stored, again.quarantined, again.trust) == (True, True, 0.1)
-    assert memory.remind() == []
+    assert memory.reminders.due() == []
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -130,4 +130,4 @@ def test_of_one_key_what_is_not_held_is_stored_and_what_is_held_is_told_not_to_b
 
     assert (stored.stored, stored.quarantined, stored.reason) == (True, False, "stored")
     assert (left.stored, left.quarantined, left.reason) == (False, False, SAME_KEY)
-    assert memory.list_quarantined() == []
+    assert memory.admin.list_quarantined() == []

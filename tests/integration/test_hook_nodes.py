@@ -136,7 +136,7 @@ def test_a_node_whose_answer_got_lost_writes_nothing_twice(
 
     assert state["hooks"]["user_prompt"]["intended"]["stored"]
     assert types(url) == {"working": 1, "prospective": 1}
-    assert len(MemoryCoordinator(ready, context=CHAT).remind()) == 1
+    assert len(MemoryCoordinator(ready, context=CHAT).reminders.due()) == 1
 
 
 # In an agent
@@ -184,8 +184,8 @@ async def test_a_model_closes_what_it_was_reminded_of_within_its_runs_context(wa
     memory, other = (
         MemoryCoordinator(way.store, context=one) for one in (ACME, MemoryContext(tenant="umbra"))
     )
-    await memory.aintend("Call the bank", key="bank")
-    await other.aintend("Call the other bank", key="other")
+    await memory.reminders.aadd("Call the bank", key="bank")
+    await other.reminders.aadd("Call the other bank", key="other")
     closing = [calls("manage_reminder", action="done", id=key) for key in ("bank", "other")]
     model = scripted(*closing, "Done.")
     agent = agent_on(way.store, model, tools=[create_manage_reminder_tool()])
@@ -193,7 +193,7 @@ async def test_a_model_closes_what_it_was_reminded_of_within_its_runs_context(wa
     done, none = [one.text for one in state["messages"] if isinstance(one, ToolMessage)]
     assert done == "The reminder [bank] is done."
     assert "other" in none
-    assert [len(await one.aintentions()) for one in (memory, other)] == [0, 1]
+    assert [len(await one.reminders.alist()) for one in (memory, other)] == [0, 1]
     assert state["messages"][-1].text == "Done."
 
 

@@ -71,9 +71,9 @@ def test_a_prompt_that_comes_again_under_its_id_is_kept_once_and_waits_as_at_fir
     intended, raised = [], []
     for _ in range(3):
         intended.append(hooks.on_user_prompt_submit(prompt, message_id="m1").intended)
-        raised.append([one.content for one in hooks.memory.remind()])
+        raised.append([one.content for one in hooks.memory.reminders.due()])
         clock.advance(hours=1)
-    raised.append([one.content for one in hooks.memory.remind()])
+    raised.append([one.content for one in hooks.memory.reminders.due()])
 
     assert intended[0] is not None
     assert {one and one.key for one in intended} == {intended[0].key}
@@ -87,12 +87,12 @@ def test_what_is_intended_already_is_not_intended_again_until_it_is_closed(
     first, again = (hooks.on_user_prompt_submit(one).intended for one in (SORT, SORT.lower()))
     assert first is not None
     assert again is not None
-    assert (again.key, len(memory.intentions())) == (first.key, 1)
-    memory.complete(str(first.key))
+    assert (again.key, len(memory.reminders.list())) == (first.key, 1)
+    memory.reminders.complete(str(first.key))
     hooks.on_user_prompt_submit(SORT)
-    assert len(memory.intentions()) == 1
+    assert len(memory.reminders.list()) == 1
     hooks.on_user_prompt_submit(f"Version v1 is out on staging. {CERTIFICATE}")
-    assert CERTIFICATE in [one.content for one in memory.intentions()]  # that sentence alone
+    assert CERTIFICATE in [one.content for one in memory.reminders.list()]  # that sentence alone
 
 
 def test_what_is_intended_stands_beside_the_prompt_and_says_why_it_has_no_time(

@@ -124,7 +124,7 @@ def kept(store: TieredStore, whose: MemoryContext) -> list[Any]:
     """Return all that was learned of failures, and who sees what."""
     memory = MemoryCoordinator(store, context=whose)
     failed = [one for one in memory.get_context("", limit=100) if "failed-attempt" in one.tags]
-    lessons = memory.get_lessons([WORDS, BROKEN], tools="send", query=WORDS, limit=100)
+    lessons = memory.learning.get_lessons([WORDS, BROKEN], tools="send", query=WORDS, limit=100)
     return list({one.key: one for one in (*failed, *lessons)}.values())
 
 
@@ -228,7 +228,7 @@ def test_an_error_that_another_middleware_makes_an_answer_of_is_kept_all_the_sam
     made = [Swallowing(), TieredMemoryMiddleware(reflect=True)]
     agent = agent_on(store, scripted(*said, "Done."), *made, tools=[post])
     agent.invoke({"messages": [HumanMessage("Post it")]}, context=ADA)
-    (attempt,) = MemoryCoordinator(store, context=ADA).get_lessons(BROKEN, tools="post")
+    (attempt,) = MemoryCoordinator(store, context=ADA).learning.get_lessons(BROKEN, tools="post")
     assert SECOND in attempt.content
 
 

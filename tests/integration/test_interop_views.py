@@ -46,7 +46,7 @@ def test_setup_gives_the_view_of_today_to_a_database_of_before(database_url: str
         store.setup()
         memory = coordinator(store)
         memory.store(KEY, "semantic", key="wrong")
-        memory.retract("wrong", reason="never said")
+        memory.truth.retract("wrong", reason="never said")
         with psycopg.connect(database_url, autocommit=True) as conn:
             conn.execute("UPDATE memory.settings SET value = '1' WHERE name = 'documents'")
             conn.execute(

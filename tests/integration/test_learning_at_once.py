@@ -51,10 +51,10 @@ class Crowd:
         key = f"{project}-{number}"
         self.memory.store(FRUITS[number], "pattern", tier="working", key=key, project_id=project)
         if (one := self.memory.get(key)) is not None:
-            self.memory.record_outcome([one], success=True)
+            self.memory.learning.record_outcome([one], success=True)
 
     def promote(self, _: random.Random) -> None:
-        self.memory.promote()
+        self.memory.learning.promote()
 
     def remove(self, rng: random.Random) -> None:
         if keys := self._known("SELECT key FROM memory.memories ORDER BY key"):
@@ -63,7 +63,7 @@ class Crowd:
     def undo(self, rng: random.Random) -> None:
         if moves := self._known("SELECT event FROM memory.events ORDER BY number DESC LIMIT 5"):
             with suppress(RollbackError):
-                self.memory.rollback(rng.choice(moves))
+                self.memory.learning.rollback(rng.choice(moves))
 
     def shift(self, rng: random.Random) -> None:
         number, project = rng.randrange(len(FRUITS)), rng.choice([BILLING, SHIPPING])
@@ -109,7 +109,7 @@ def test_moves_of_the_same_memories_at_once_go_on_whoever_is_faster(
 async def learn(ours: Caller, key: str) -> None:
     """A pattern that EASY promotes."""
     await ours("store", FRUITS[0], "pattern", tier="working", key=key)
-    await ours("record_outcome", [await ours("get", key)], success=True)
+    await ours("learning.record_outcome", [await ours("get", key)], success=True)
 
 
 @pytest.mark.parametrize("mode", ["batch", "abatch"])

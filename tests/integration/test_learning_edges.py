@@ -128,17 +128,29 @@ def test_the_wrong_kind_of_thing_is_refused_with_the_right_one(
     before = tables(url)["exposures"]
     failure = "an exception or a text, not"
     several: list[tuple[Callable[[Any], Any], str]] = [
-        (lambda one: one.record_outcome(recollections=True), r"not bool; what came of them is"),
-        (lambda one: one.record_outcome("r1"), r"not str; .* is found by run_id=…"),
-        (lambda one: one.record_outcome(one.get_context("x")[0]), r"for one, give \[memory\]"),
-        (lambda one: one.record_outcome(run_id="r"), "the run went, is True or False"),
-        (lambda one: one.expose(3, run_id="r"), "not int"),
-        (lambda one: one.get_lessons(404), f"{failure} int; pass str"),
-        (lambda one: one.get_lessons({"error": "x"}), f"{failure} dict"),
-        (lambda one: one.get_lessons(ToolMessage("x", tool_call_id="1")), f"{failure} ToolMessage"),
-        (lambda one: one.get_lessons(tools=404), "a tool is a string, not int"),
-        (lambda one: one.reflect(ATTEMPT), r"a list of attempts: for one, reflect\(\[attempt\]"),
-        (lambda one: one.reflect(None), "an attempt is a FailedAttempt, not None"),
+        (
+            lambda one: one.learning.record_outcome(recollections=True),
+            r"not bool; what came of them is",
+        ),
+        (lambda one: one.learning.record_outcome("r1"), r"not str; .* is found by run_id=…"),
+        (
+            lambda one: one.learning.record_outcome(one.get_context("x")[0]),
+            r"for one, give \[memory\]",
+        ),
+        (lambda one: one.learning.record_outcome(run_id="r"), "the run went, is True or False"),
+        (lambda one: one.learning.record_exposure(3, run_id="r"), "not int"),
+        (lambda one: one.learning.get_lessons(404), f"{failure} int; pass str"),
+        (lambda one: one.learning.get_lessons({"error": "x"}), f"{failure} dict"),
+        (
+            lambda one: one.learning.get_lessons(ToolMessage("x", tool_call_id="1")),
+            f"{failure} ToolMessage",
+        ),
+        (lambda one: one.learning.get_lessons(tools=404), "a tool is a string, not int"),
+        (
+            lambda one: one.learning.reflect(ATTEMPT),
+            r"a list of attempts: for one, reflect\(\[attempt\]",
+        ),
+        (lambda one: one.learning.reflect(None), "an attempt is a FailedAttempt, not None"),
     ]
     for call, said in several:
         with pytest.raises(InvalidTypeError, match=said):
@@ -146,11 +158,11 @@ def test_the_wrong_kind_of_thing_is_refused_with_the_right_one(
     wrong: Any
     for wrong in (-1, 101, True, "3"):
         with pytest.raises(InvalidInputError, match=r"^limit is "):
-            memory.get_lessons(tools="add", limit=wrong)
-    assert len(memory.get_lessons(tools="add", limit=100)) == 1
+            memory.learning.get_lessons(tools="add", limit=wrong)
+    assert len(memory.learning.get_lessons(tools="add", limit=100)) == 1
     assert tables(url)["exposures"] == before
     assert memories(store, "attempt") == []
-    memory.reflect(one for one in [ATTEMPT])  # type: ignore[arg-type]
+    memory.learning.reflect(one for one in [ATTEMPT])  # type: ignore[arg-type]
     assert len(memories(store, "attempt")) == 1
 
 
@@ -164,21 +176,23 @@ def test_a_name_or_text_that_cannot_be_stored_is_refused_before_anything_is_writ
     names: list[Callable[..., Any]] = [
         lambda one, bad: one.get_context("x", run_id=Run("r", bad)),
         lambda one, bad: one.get_context_batch(["x"], run_id=bad),
-        lambda one, bad: one.expose(one.get_context("x"), run_id=Run("r", bad)),
-        lambda one, bad: one.record_outcome(run_id=bad),
-        lambda one, bad: one.get_lessons(tools=["add", bad]),
-        lambda one, bad: one.get_lessons(Signature(tool=bad, error="E", template="")),
+        lambda one, bad: one.learning.record_exposure(one.get_context("x"), run_id=Run("r", bad)),
+        lambda one, bad: one.learning.record_outcome(run_id=bad),
+        lambda one, bad: one.learning.get_lessons(tools=["add", bad]),
+        lambda one, bad: one.learning.get_lessons(Signature(tool=bad, error="E", template="")),
         lambda one, bad: one.store_reflexion(**LESSON, tool=bad),
-        lambda one, bad: one.reflect([replace(ATTEMPT, tool=bad)]),
+        lambda one, bad: one.learning.reflect([replace(ATTEMPT, tool=bad)]),
     ]
     texts: list[Callable[..., Any]] = [
-        lambda one, bad: one.get_lessons(Signature(tool=None, error="E", template=bad)),
+        lambda one, bad: one.learning.get_lessons(Signature(tool=None, error="E", template=bad)),
         *(
-            lambda one, bad, name=name: one.reflect([replace(ATTEMPT, **{name: bad})])
+            lambda one, bad, name=name: one.learning.reflect([replace(ATTEMPT, **{name: bad})])
             for name in ("task_id", "approach", "error", "succeeded_with")
         ),
-        lambda one, bad: one.record_outcome([replace(one.get_context("")[0], key=bad)]),
-        lambda one, bad: one.expose([replace(one.get_context("")[0], key=bad)], run_id="r"),
+        lambda one, bad: one.learning.record_outcome([replace(one.get_context("")[0], key=bad)]),
+        lambda one, bad: one.learning.record_exposure(
+            [replace(one.get_context("")[0], key=bad)], run_id="r"
+        ),
     ]
     learned(store)
     before = written(url)
@@ -200,10 +214,10 @@ def test_what_has_a_key_or_a_move_is_not_taken_for_it(memory: MemoryCoordinator)
     stays = memory.promote_to_long_term(str(stored.key))
 
     several: list[tuple[Callable[[Any], Any], Any, str]] = [
-        (memory.rollback, stays, r"pass the Promotion's \.move"),
-        (memory.rollback, stays.move, "nothing was promoted or demoted: the move is None"),
+        (memory.learning.rollback, stays, r"pass the Promotion's \.move"),
+        (memory.learning.rollback, stays.move, "nothing was promoted or demoted: the move is None"),
     ]
-    for verb in (memory.explain, memory.promote_to_long_term):
+    for verb in (memory.learning.explain, memory.promote_to_long_term):
         several += [
             (verb, stored, r"not StoreResult: pass the StoreResult's \.key"),
             (verb, None, "the key is None"),
@@ -221,8 +235,8 @@ def test_a_policy_that_looks_at_an_unknown_type_is_refused_with_the_nearest(
     own = MemoryCoordinator(store, context=ACME, policy=misspelt)
     graph = chain(store, create_promotion_node(policy=misspelt))
     for promoting in (
-        partial(memory.promote, policy=misspelt),
-        own.promote,
+        partial(memory.learning.promote, policy=misspelt),
+        own.learning.promote,
         partial(graph.invoke, ASKED, context=ACME),
     ):
         with pytest.raises(InvalidInputError, match="'reflexions'; did you mean 'reflexion'"):
@@ -245,8 +259,8 @@ async def test_what_is_known_of_a_memory_is_told_where_nothing_may_be_written(
         with TieredStore(reading, index=text_index()) as read_only:
             found = MemoryCoordinator(read_only, context=ACME)
             assert found.get(key) is not None
-            assert found.explain(key).access_count == 0
-            assert (await found.aexplain(key)).content == "Keys rotate on Mondays"
+            assert found.learning.explain(key).access_count == 0
+            assert (await found.learning.aexplain(key)).content == "Keys rotate on Mondays"
 
 
 @contextmanager

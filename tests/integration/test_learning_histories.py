@@ -130,7 +130,7 @@ class Living(NamedTuple):
 
     async def settle(self, run: str, end: str) -> None:
         success = end == "succeeded"
-        report = await self.operator("record_outcome", success=success, run_id=run)
+        report = await self.operator("learning.record_outcome", success=success, run_id=run)
         assert report.credited == self.world.settle(run, self.clock.now, success=success)
 
     def some(self, number: int) -> Any:
@@ -144,7 +144,9 @@ class Living(NamedTuple):
         found = await self.owner(one)("get", one.key)
         one.accesses += 1
         success = end == "succeeded"
-        report = await self.callers[BILLING]("record_outcome", [found], success=success, run_id=run)
+        report = await self.callers[BILLING](
+            "learning.record_outcome", [found], success=success, run_id=run
+        )
         now = self.clock.now
         credited = self.world.settle_shown(one, run, now, BILLING, success=success)
         assert report.credited == credited
@@ -165,12 +167,12 @@ class Living(NamedTuple):
             await self.in_hand(list(self.world.memories).index(one.number), "", "failed")
 
     async def promote(self) -> None:
-        self.world.promote(await self.operator("promote"))
-        assert not [one for one in await self.operator("promote") if one.promoted]
+        self.world.promote(await self.operator("learning.promote"))
+        assert not [one for one in await self.operator("learning.promote") if one.promoted]
 
     async def demote(self) -> None:
-        self.world.demote(await self.operator("demote"))
-        assert not [one for one in await self.operator("demote") if one.demoted]
+        self.world.demote(await self.operator("learning.demote"))
+        assert not [one for one in await self.operator("learning.demote") if one.demoted]
 
     async def rollback(self, number: int) -> None:
         if not self.world.moves:
@@ -179,9 +181,9 @@ class Living(NamedTuple):
         wanted = self.world.refusal(move)
         if wanted is None:
             with pytest.raises(RollbackError):
-                await self.operator("rollback", move)
+                await self.operator("learning.rollback", move)
             return
-        assert await self.operator("rollback", move) is wanted
+        assert await self.operator("learning.rollback", move) is wanted
         if wanted:
             self.world.roll_back(move, self.clock.now)
 

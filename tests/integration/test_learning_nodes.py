@@ -161,7 +161,7 @@ async def test_as_an_error_handler_it_keeps_the_failure_of_a_node_after_its_retr
     (attempt,) = await off_the_loop(memories, way.store, "attempt")
     memory = MemoryCoordinator(way.store, context=ACME)
     error = ConnectionError("host 10.9.9.9 refused the connection")
-    (found,) = await memory.aget_lessons(error, tools="fetch")
+    (found,) = await memory.learning.aget_lessons(error, tools="fetch")
 
     assert (tries, state["reflexions"]) == ([1, 2, 3], [attempt.key])
     assert "ConnectionError: host 10.0.0.3 refused" in attempt.content
@@ -222,7 +222,9 @@ def test_failures_of_one_kind_make_one_lesson_by_one_request_and_are_known_the_n
     assert len(model.asked) == 1
     assert 'times="2"' in model.told[0]
     assert len(memories(store, "attempt")) == 2
-    assert [one.key for one in MemoryCoordinator(store, context=ACME).get_lessons(BROKEN)] == [key]
+    assert [
+        one.key for one in MemoryCoordinator(store, context=ACME).learning.get_lessons(BROKEN)
+    ] == [key]
     again = [asks("Add once more"), *tried(1, "5,5", BROKEN.replace("1,234", "5,5"), failed=True)]
     graph.invoke({"messages": again}, context=ACME)
     assert "Reason 0" in model.told[1].partition("<known_lesson>")[2]
@@ -302,4 +304,4 @@ async def test_a_promotion_node_moves_what_has_proven_itself_and_then_finds_noth
     assert (second["promoted"], second["demoted"]) == ([], [])
     assert raised is not None
     assert raised.tier == "long_term"
-    assert await memory.arollback(move["move"])
+    assert await memory.learning.arollback(move["move"])

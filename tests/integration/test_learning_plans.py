@@ -105,34 +105,39 @@ USES: dict[str, tuple[Callable[[TieredStore], object], int]] = {
         lambda store: asker(store).get_context("word7", run_id=Run("new", "root"), limit=5),
         15,
     ),
-    "settle": (lambda store: asker(store).record_outcome(run_id="root-2", success=True), 120),
+    "settle": (
+        lambda store: asker(store).learning.record_outcome(run_id="root-2", success=True),
+        120,
+    ),
     "settle_shown": (
-        lambda store: asker(store).record_outcome(recalled(store), success=True, run_id="root-2"),
+        lambda store: asker(store).learning.record_outcome(
+            recalled(store), success=True, run_id="root-2"
+        ),
         120,
     ),
     "recall_lessons": (
-        lambda store: asker(store).get_lessons("error-7", tools="tool-3"),
+        lambda store: asker(store).learning.get_lessons("error-7", tools="tool-3"),
         4 * OF_ONE_TENANT,
     ),
     "failures_alike": (
-        lambda store: asker(store).get_lessons("error-7", tools="tool-3"),
+        lambda store: asker(store).learning.get_lessons("error-7", tools="tool-3"),
         2 * OF_ONE_TENANT,
     ),
     "holdout_evidence": (
         lambda store: asker(store).get_context("word7", run_id=Run("new", "root"), limit=5),
         4 * OF_ONE_TENANT,
     ),
-    "promotion_candidates": (lambda store: asker(store).promote(), 4 * OF_ONE_TENANT),
+    "promotion_candidates": (lambda store: asker(store).learning.promote(), 4 * OF_ONE_TENANT),
     "promotion_evidence": (
-        lambda store: asker(store).explain(key(7)),
+        lambda store: asker(store).learning.explain(key(7)),
         4 * OF_ONE_TENANT,
     ),
     "promotion_sources": (promoted, 40),
     "promotion_targets": (promoted, 2 * OF_ONE_TENANT),
     "record_promotion": (promoted, 2 * OF_ONE_TENANT),
-    "demotion_candidates": (lambda store: asker(store).demote(), 12 * OF_ONE_TENANT),
-    "history_of": (lambda store: asker(store).explain(key(7)), OF_ONE_TENANT),
-    "relatives": (lambda store: asker(store).explain(key(7)), 20),
+    "demotion_candidates": (lambda store: asker(store).learning.demote(), 12 * OF_ONE_TENANT),
+    "history_of": (lambda store: asker(store).learning.explain(key(7)), OF_ONE_TENANT),
+    "relatives": (lambda store: asker(store).learning.explain(key(7)), 20),
     "recalled_again": (
         lambda store: store.run(rows_of("recalled_again", tenant="tenant7", ids=[*OF_TENANT7])),
         6 * OF_ONE_TENANT,

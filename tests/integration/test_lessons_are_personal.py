@@ -56,7 +56,7 @@ def turn(request: str = REQUEST) -> dict[str, Any]:
 def shown_to(store: TieredStore, whose: MemoryContext) -> str:
     """Return all that memory shows somebody, by question and by failure."""
     memory = MemoryCoordinator(store, context=whose)
-    lessons = memory.get_lessons(UNKNOWN, tools="refill", query=REQUEST, limit=100)
+    lessons = memory.learning.get_lessons(UNKNOWN, tools="refill", query=REQUEST, limit=100)
     found = [*lessons, *memory.get_context(REQUEST, limit=100), *memory.get_context("", limit=100)]
     return "\n".join(f"{one.content} {one.value}" for one in found)
 
@@ -100,7 +100,7 @@ async def test_what_one_users_call_taught_is_shown_to_that_user_alone(
 ) -> None:
     graph = made(way.store, *([] if model is None else [model()]))
     await way(graph, turn(), context=of("ada"))
-    assert await MemoryCoordinator(way.store, context=of("ada")).afinish_reflections()
+    assert await MemoryCoordinator(way.store, context=of("ada")).learning.afinish_reflections()
     own = await off_the_loop(shown_to, way.store, of("ada"))
     assert shown in own
     for other in ("ben", None):
@@ -111,7 +111,7 @@ async def test_what_one_users_call_taught_is_shown_to_that_user_alone(
 def learning(store: TieredStore, whose: MemoryContext) -> None:
     """Let a model draw the lesson of a turn, and wait for it."""
     in_an_agent(store, repeating()).invoke(turn(), context=whose)
-    assert MemoryCoordinator(store, context=whose).finish_reflections()
+    assert MemoryCoordinator(store, context=whose).learning.finish_reflections()
 
 
 def test_the_next_call_of_that_user_is_held_by_the_lesson_and_no_other_users_is(
@@ -139,8 +139,8 @@ def test_what_a_coordinator_reflects_on_is_its_users_and_equal_attempts_of_two_a
     places = []
     for user in ("ada", "ben"):
         memory = MemoryCoordinator(store, context=of(user))
-        (learned,) = memory.reflect([one])
-        (found,) = memory.get_lessons(UNKNOWN)
+        (learned,) = memory.learning.reflect([one])
+        (found,) = memory.learning.get_lessons(UNKNOWN)
         assert found.key == learned.key
         places.append(found.namespace)
     assert places == [("acme", "clinic", "@ada"), ("acme", "clinic", "@ben")]
@@ -177,12 +177,12 @@ def test_what_two_users_learned_alike_is_promoted_for_each_and_told_to_no_third(
     for user in ("ada", "ben"):
         learning(store, of(user))
         memory = MemoryCoordinator(store, context=of(user))
-        memory.get_lessons(UNKNOWN, tools="refill", run_id=user)
-        memory.record_outcome(run_id=user, success=True)
+        memory.learning.get_lessons(UNKNOWN, tools="refill", run_id=user)
+        memory.learning.record_outcome(run_id=user, success=True)
     clock.advance(minutes=5)
-    assert not MemoryCoordinator(store, context=of(None)).promote(policy=EASY)
+    assert not MemoryCoordinator(store, context=of(None)).learning.promote(policy=EASY)
     for user in ("ada", "ben"):
-        (moved,) = MemoryCoordinator(store, context=of(user)).promote(policy=EASY)
+        (moved,) = MemoryCoordinator(store, context=of(user)).learning.promote(policy=EASY)
         assert moved.promoted
     assert not [one for one in CANARIES if one in shown_to(store, of("cleo", "pharmacy"))]
     assert "Do instead" in shown_to(store, of("ada", "pharmacy"))

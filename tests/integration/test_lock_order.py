@@ -35,7 +35,7 @@ def shown(store: TieredStore) -> MemoryCoordinator:
     memory.store("kiwi kiwi kiwi", "pattern", tier="working", key="kiwi")
     for run in ("a", "b", "c"):
         assert memory.get_context("kiwi", run_id=run)
-    memory.record_outcome(run_id="a", success=True)
+    memory.learning.record_outcome(run_id="a", success=True)
     return memory
 
 
@@ -63,7 +63,7 @@ def test_a_removal_waits_for_exposures_before_it_locks_counters(
 
 
 def promoted(memory: MemoryCoordinator) -> str:
-    (promotion,) = memory.promote(policy=EASY)
+    (promotion,) = memory.learning.promote(policy=EASY)
     assert promotion.move is not None
     return promotion.move
 
@@ -81,7 +81,7 @@ async def test_a_rollback_goes_again_after_a_successor_was_moved(url: str, opene
         memory = await asyncio.to_thread(shown, store)
         move = await asyncio.to_thread(promoted, memory)
         with held(url, MOVED_ASIDE) as other:
-            rollback = asyncio.create_task(memory.arollback(move))
+            rollback = asyncio.create_task(memory.learning.arollback(move))
             await asyncio.to_thread(wait_until, lambda: blocked(url))
             other.commit()
             assert await rollback
@@ -97,7 +97,7 @@ def test_a_rollback_that_finds_a_later_move_meanwhile_changes_nothing(
     kiwi, (successor, *_) = current(url)
     with held(url, MOVED_ASIDE) as other, ThreadPoolExecutor() as pool:
         other.execute(LATER)
-        rollback = pool.submit(memory.rollback, move)
+        rollback = pool.submit(memory.learning.rollback, move)
         wait_until(lambda: blocked(url))
         other.commit()
         with pytest.raises(RollbackError, match="later"):

@@ -54,7 +54,7 @@ def stored(memory: MemoryCoordinator, text: str) -> Work:
 
 def read_as_an_interaction(memory: MemoryCoordinator) -> Work:
     interaction = {"content": "When I call Bob, I prefer tea. " * 30_000}
-    return lambda: memory.aevolve(interaction, {"engagement_rate": 1.0})
+    return lambda: memory.learning.aevolve(interaction, {"engagement_rate": 1.0})
 
 
 def compared_with_much(memory: MemoryCoordinator) -> Work:
@@ -74,7 +74,7 @@ def consolidated(memory: MemoryCoordinator) -> Work:
     async def consolidate() -> None:
         for said in ("remind me to call Bob ", "not ", "if Ada says "):
             long = said * (300_000 // len(said))
-            await memory.aevolve({"content": long}, {"engagement_rate": 1.0})
+            await memory.learning.aevolve({"content": long}, {"engagement_rate": 1.0})
         await graph.ainvoke({}, context=CONTEXT)
 
     return consolidate

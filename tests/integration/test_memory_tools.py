@@ -128,13 +128,13 @@ async def test_a_model_notes_changes_and_takes_back_by_the_handles_that_it_is_to
     assert [one.content for one in await memory.aget_context("", memory_types=["semantic"])] == [
         "Ann lives in Genoa"
     ]
-    assert await memory.arollback(revised["move"])
+    assert await memory.learning.arollback(revised["move"])
 
     then(model, manages("delete", id=f"[{second[1]}]"), "Forgotten.")
     state = await way(made, said("Forget where I live"), config=thread(), context=ANN)
     assert told(state)[0].startswith(f"Forgot [{second[1]}]: Ann lives in Genoa")
     assert [one["handle"] for one in state["revised"]] == [second[1]]
-    await memory.arestore(state["revised"][0]["retracted"])
+    await memory.truth.arestore(state["revised"][0]["retracted"])
 
     then(model, "Hello.")
     state = await way(made, said("Hello"), config=thread(), context=ANN)
@@ -287,9 +287,9 @@ def test_a_lesson_is_found_again_by_the_failure_that_the_turn_met(
     state = made.invoke(said("How much is 1,234?"), context=ANN)
     failure = next(one for one in state["messages"] if one.type == "tool").text
     memory = MemoryCoordinator(ready, context=ANN)
-    (found,) = memory.get_lessons(str(failure), tools="to_number")
+    (found,) = memory.learning.get_lessons(str(failure), tools="to_number")
     assert found.content == lesson
-    assert MemoryCoordinator(ready, context=BEN).get_lessons(tools="to_number") == []
+    assert MemoryCoordinator(ready, context=BEN).learning.get_lessons(tools="to_number") == []
 
 
 def test_a_reminder_is_set_raised_kept_until_it_is_done_and_no_memory_beside(
@@ -304,7 +304,7 @@ def test_a_reminder_is_set_raised_kept_until_it_is_done_and_no_memory_beside(
     assert re.fullmatch(r"Reminder \[\w{6}\] is set for .*, 10:00\.", told(state)[0])
     assert state["reminded"] == [{"action": "set", "id": told(state)[0][10:16]}]
     memory = MemoryCoordinator(ready, context=ann)
-    (one,) = memory.intentions()
+    (one,) = memory.reminders.list()
     assert one.due_at.astimezone(ann.zone).hour == 10
 
     def goes_on(name: str, *, about: str = "Good morning") -> str:
@@ -386,7 +386,7 @@ def test_a_turn_is_shown_no_more_than_the_settings_allow(ready: TieredStore) -> 
 def test_a_recall_node_shows_what_is_intended_only_if_its_type_is_named(ready: TieredStore) -> None:
     memory = MemoryCoordinator(ready, context=ANN)
     memory.store("The vet is in Elm Street", memory_type="semantic", key="vet")
-    memory.intend("Call the vet", cue="holidays", key="call")
+    memory.reminders.add("Call the vet", cue="holidays", key="call")
     found = []
     for types in ({}, {"memory_types": ["prospective", "semantic"]}):
         builder = StateGraph(MemoryState, context_schema=MemoryContext)
@@ -435,7 +435,7 @@ def test_calls_whose_server_counts_them_anew_in_each_answer_lose_nothing(
         then(model, call, "Noted.")
         made.invoke(said("Note that"), thread(name), context=ANN)
     assert [one.content for one in memory.pinned()] == ["No peanuts"]
-    assert [one.content for one in memory.intentions()] == ["Pay rent"]
+    assert [one.content for one in memory.reminders.list()] == ["Pay rent"]
     found = [one.content for one in memory.get_context("", limit=20, min_match=0)]
     assert {"No peanuts", "The vet is called Kim"} <= set(found)
 
@@ -483,7 +483,7 @@ def test_a_reminder_that_repeats_tells_its_next_time_and_is_done_when_it_is_due(
     model = scripted(reminds("set", content="Standup", at=at, every="FREQ=DAILY"), "I will.")
     made = agent(ready, model)
     asked(made, "Remind me of the standup")
-    (one,) = MemoryCoordinator(ready, context=ANN).intentions()
+    (one,) = MemoryCoordinator(ready, context=ANN).reminders.list()
     then(model, reminds("done", id=one.handle), does("search_memory", query="standup"), "It waits.")
     early, found = told(asked(made, "Is it done?"))
     assert f"comes again {first:%A} {first.day} {first:%B %Y}, 09:00" in early
@@ -513,7 +513,7 @@ def test_reminders_recur_wait_for_cues_and_for_tools_and_are_put_off(
     made = agent(ready, model)
     asked(made, "Remind me of all that")
     memory = MemoryCoordinator(ready, context=ANN)
-    by_content = {one.content: one for one in memory.intentions()}
+    by_content = {one.content: one for one in memory.reminders.list()}
     assert {one.trigger.kind for one in by_content.values()} == {"time", "cue", "tool"}
     plants = by_content["Water the plants"]
     named = handle_of(plants.namespace, plants.key)
@@ -533,7 +533,7 @@ def test_a_search_finds_beyond_what_is_shown_and_what_is_known_of_the_user(
     memory.store("Allergic to peanuts", memory_type="semantic", pinned=True)
     memory.store("I live in Turin", speaker="user", key="turin")
     memory.store("How lovely", speaker="assistant")
-    memory.intend("Call the bank", cue="the mortgage")
+    memory.reminders.add("Call the bank", cue="the mortgage")
     model = scripted(
         does("search_memory", query="Where does Ann live?"),
         does("search_memory", query="", about="user"),

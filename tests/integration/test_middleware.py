@@ -160,7 +160,7 @@ def test_without_memories_the_request_stays_as_it_was_and_labels_may_come_from_c
 def test_a_run_that_was_interrupted_is_shown_the_same_when_it_goes_on_and_is_reminded_still(
     ready: TieredStore, counting: type[Counting]
 ) -> None:
-    MemoryCoordinator(ready, context=ACME).intend("Call the bank")
+    MemoryCoordinator(ready, context=ACME).reminders.add("Call the bank")
     model = scripted(PAYS, PAYS_AGAIN, "done")
     asking = HumanInTheLoopMiddleware(interrupt_on={"pay": True})
     made = agent(model, ready, asking, coordinator=counting, saver=InMemorySaver())
@@ -271,7 +271,7 @@ def test_a_middleware_keeps_the_memories_of_few_turns(ready: TieredStore) -> Non
 
 
 def test_what_is_switched_off_is_not_done(ready: TieredStore) -> None:
-    MemoryCoordinator(ready, context=ACME).intend("Call the bank")
+    MemoryCoordinator(ready, context=ACME).reminders.add("Call the bank")
     model = scripted("Fine.", "Fine.")
     off = agent(model, ready, recall=False, remind=False, remember=False)
     off.invoke(said("Remind me to call Ben tomorrow"), thread("1"), context=ACME)

@@ -57,7 +57,7 @@ async def test_what_is_near_in_another_project_is_named_and_neither_evidence_nor
     assert [one.key for one in stays.near] == ["b"]
     assert stays.near[0].similarity >= ONE_PROJECT.near_duplicate
     assert "near, and not the same: b (" in str(stays)
-    explained = await ours.billing("explain", "a")
+    explained = await ours.billing("learning.explain", "a")
     assert (explained.projects, explained.near) == ((BILLING,), stays.near)
     assert "near, not counted: b (" in str(explained)
     assert texts[1] not in f"{stays} {explained}"
@@ -85,7 +85,7 @@ async def test_an_equal_text_of_another_project_is_evidence_and_lives_on_togethe
     ours: Team, again: str
 ) -> None:
     await say(ours, (PAIRS["always, never"][0], again))
-    assert (await ours.billing("explain", "a")).projects == (BILLING, SHIPPING)
+    assert (await ours.billing("learning.explain", "a")).projects == (BILLING, SHIPPING)
     move = await ours.billing("promote_to_long_term", "a")
     assert (move.promoted, set(move.sources), move.near) == (True, {"a", "b"}, ())
     assert await ours.states() == {"a": None, "b": None, move.successor: None}

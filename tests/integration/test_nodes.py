@@ -198,7 +198,9 @@ async def test_what_was_said_is_remembered_once_as_a_step_and_recalled_in_anothe
         ("user", "episodic", "1"),
         ("assistant", "episodic", "1"),
     ]
-    assert await memory.aintentions() == []  # nobody said by a verb or a tool that it is intended
+    assert (
+        await memory.reminders.alist() == []
+    )  # nobody said by a verb or a tool that it is intended
 
 
 async def test_nodes_beside_each_other_show_what_the_middleware_does(

@@ -559,14 +559,14 @@ async def test_tool_calls_become_signatures_lessons_and_after_three_turns_a_skil
 
     assert [len(one.lessons) for one in reports] == [1, 1, 1]
     assert [len(one.skills) for one in reports] == [0, 0, 1]
-    learned = (await call("get_lessons", BAD, tools="add", limit=1))[0]
+    learned = (await call("learning.get_lessons", BAD, tools="add", limit=1))[0]
     assert learned.key in [one.lessons[0] for one in reports]
     assert learned.value["worked"].startswith("add(")
     skill = await call("get", reports[-1].skills[0])
     assert skill.content == "To add, then pay: 1. add(amount, of) 2. pay(amount)"
     failed = next(one for one in reports[0].episodic if "signature" in one["value"])
     assert failed["value"]["signature"] == "add: ValueError: the amount <value> has a comma"
-    explained = await call("history", reports[0].lessons[0])
+    explained = await call("truth.history", reports[0].lessons[0])
     assert any(one.kind == "derived" for one in explained.events)
 
 
@@ -610,7 +610,7 @@ async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_ou
     lines = [json.loads(line) for line in trace.to_jsonl().splitlines()]
     assert [one["kind"] for one in lines] == ["assembled", "memorized", "committed"]
     assert {one["turn"] for one in lines} == {"a/b %"}
-    (wrote,) = (await call("history", kept.keys[0])).events
+    (wrote,) = (await call("truth.history", kept.keys[0])).events
     assert (wrote.kind, wrote.reasons) == ("memorized", ("it was memorized",))
 
 

@@ -22,14 +22,14 @@ QUERY = "KeyError parse invoice"
 
 async def credits_of(ours: Team, key: str, by: Caller | None = None) -> tuple[int, int]:
     """Successes and failures of a memory."""
-    found = await (by or ours.billing)("explain", key)
+    found = await (by or ours.billing)("learning.explain", key)
     return found.success_count, found.failure_count
 
 
 async def test_an_outcome_credits_what_was_recalled_for_its_run(ours: Team) -> None:
     shown, unasked = await ours.learn(ours.billing), await ours.learn(ours.shipping, OTHER_LESSON)
     await ours.billing("get_context", QUERY, run_id="r1")
-    report = await ours.billing("record_outcome", success=True, run_id="r1")
+    report = await ours.billing("learning.record_outcome", success=True, run_id="r1")
     assert (report.success, report.credited, report.held_out) == (True, 1, 0)
     assert await credits_of(ours, shown) == (1, 0)
     assert await credits_of(ours, unasked, ours.shipping) == (0, 0)
@@ -37,9 +37,11 @@ async def test_an_outcome_credits_what_was_recalled_for_its_run(ours: Team) -> N
 
 async def test_lessons_shown_to_a_run_are_credited_with_it(ours: Team) -> None:
     key = await ours.learn(ours.billing)
-    found = await ours.billing("get_lessons", "KeyError: 'amount'", tools="python", run_id="r1")
+    found = await ours.billing(
+        "learning.get_lessons", "KeyError: 'amount'", tools="python", run_id="r1"
+    )
     assert [one.key for one in found] == [key]
-    await ours.billing("record_outcome", success=False, run_id="r1")
+    await ours.billing("learning.record_outcome", success=False, run_id="r1")
     assert await credits_of(ours, key) == (0, 1)
 
 
@@ -57,7 +59,9 @@ async def test_what_the_answer_took_up_is_credited_and_what_it_did_not_was_shown
     assert {one.key for one in found} == {"cellar", "attic"}
     said = {"question": "Where are the invoices?", "answer": "In blue boxes in the cellar."}
     shown = [None] if noted else [found]
-    report = await ours.billing("record_outcome", *shown, success=True, run_id="r1", **said)
+    report = await ours.billing(
+        "learning.record_outcome", *shown, success=True, run_id="r1", **said
+    )
     assert (report.credited, report.unused, report.held_out) == (1, 1, 0)
     assert await credits_of(ours, "cellar") == (1, 0)
     assert await credits_of(ours, "attic") == (0, 0)
@@ -81,12 +85,12 @@ async def test_without_an_answer_or_in_a_call_of_its_tool_all_that_was_shown_is_
         ("r3", {"answer": "I do not know."}, 0),
     ):
         one, other = await ours.billing("get", "cellar"), await ours.billing("get", lesson)
-        report = await ours.billing("expose", [one, other], run_id=run, holdout=0)
-        report = await ours.billing("record_outcome", success=True, run_id=run, **said)
+        report = await ours.billing("learning.record_exposure", [one, other], run_id=run, holdout=0)
+        report = await ours.billing("learning.record_outcome", success=True, run_id=run, **said)
         assert (report.credited, report.unused) == (credited, 2 - credited)
     wrong: Any = 7
     with pytest.raises(InvalidInputError, match="answer is a str"):
-        await ours.billing("record_outcome", success=True, run_id="r4", answer=wrong)
+        await ours.billing("learning.record_outcome", success=True, run_id="r4", answer=wrong)
 
 
 async def test_what_is_held_out_is_not_shown_never_credited_and_counted(ours: Team) -> None:
@@ -97,8 +101,10 @@ async def test_what_is_held_out_is_not_shown_never_credited_and_counted(ours: Te
             await ours.billing("get_context", QUERY, holdout=wrong)
     assert await ours.billing("get_context", QUERY, run_id="r1", holdout=1.0) == []
     one = await ours.billing("get", key)
-    assert (await ours.billing("record_outcome", [one], success=True, run_id="r1")).credited == 0
-    report = await ours.billing("record_outcome", success=True, run_id="r1")
+    assert (
+        await ours.billing("learning.record_outcome", [one], success=True, run_id="r1")
+    ).credited == 0
+    report = await ours.billing("learning.record_outcome", success=True, run_id="r1")
     assert (report.credited, report.held_out) == (0, 1)
     assert await credits_of(ours, key) == (0, 0)
     assert (await ours.billing("stats")).uplift[one.namespace, key].counts.held_successes == 1
@@ -109,11 +115,11 @@ async def test_a_run_of_another_tenant_is_another_run(ours: Team) -> None:
     await ours.billing("get_context", QUERY, run_id="r1")
     rival = ours.member("rival", project_id="billing-service")
     before = await ours.rows()
-    assert (await rival("record_outcome", success=False, run_id="r1")).credited == 0
+    assert (await rival("learning.record_outcome", success=False, run_id="r1")).credited == 0
     assert await ours.rows() == before
     one = await ours.billing("get", key)
     with pytest.raises(InvalidInputError, match="another tenant"):
-        await rival("record_outcome", [one], success=True)
+        await rival("learning.record_outcome", [one], success=True)
 
 
 async def test_what_was_written_of_a_memory_goes_with_it_or_is_tidied_up(ours: Team) -> None:
@@ -127,8 +133,8 @@ async def test_what_was_written_of_a_memory_goes_with_it_or_is_tidied_up(ours: T
     one = await ours.billing("get", promotion.key)
     await ours.billing("get_context", QUERY, run_id="r1")
     await ours.billing("delete_memory", promotion.key)
-    assert (await ours.billing("record_outcome", success=True, run_id="r1")).credited == 0
-    assert (await ours.billing("record_outcome", [one], success=True)).credited == 0
+    assert (await ours.billing("learning.record_outcome", success=True, run_id="r1")).credited == 0
+    assert (await ours.billing("learning.record_outcome", [one], success=True)).credited == 0
     found = await ours.rows()
     assert found["exposures"] == found["usage"] == []
 
@@ -142,23 +148,23 @@ async def test_what_had_no_outcome_for_thirty_days_is_forgotten_but_for_its_proj
         await ours.billing("get_context", QUERY, run_id=run, holdout=0)
         await ours.billing("get_context", QUERY, run_id=f"{run}-held", holdout=1.0)
         one = await ours.billing("get", key)
-        await ours.shipping("expose", [one], run_id=f"shipping-{run}")
-        await anybody("expose", [one], run_id=f"nowhere-{run}")
+        await ours.shipping("learning.record_exposure", [one], run_id=f"shipping-{run}")
+        await anybody("learning.record_exposure", [one], run_id=f"nowhere-{run}")
         ours.clock.advance(seconds=1)
-    await ours.billing("record_outcome", success=True, run_id="a")
-    await ours.billing("record_outcome", success=True, run_id="a-held")
+    await ours.billing("learning.record_outcome", success=True, run_id="a")
+    await ours.billing("learning.record_outcome", success=True, run_id="a-held")
     before = await ours.rows()
     ours.clock.advance(days=29)
     assert await asyncio.to_thread(ours.store.sweep_ttl) == 0
     assert await ours.rows() == before
     ours.clock.advance(days=1)
     await ours.billing("get_context", QUERY, run_id="new", holdout=0)
-    projects = (await ours.billing("explain", key)).projects
+    projects = (await ours.billing("learning.explain", key)).projects
     assert await asyncio.to_thread(ours.store.sweep_ttl) == 0
     with psycopg.connect(ours.url) as conn:
         known = conn.execute("SELECT run FROM memory.exposures ORDER BY run").fetchall()
     assert [run for (run,) in known] == ["a", "a-held", "new", "shipping-c"]
-    assert (await ours.billing("explain", key)).projects == projects
+    assert (await ours.billing("learning.explain", key)).projects == projects
     assert await credits_of(ours, key) == (1, 0)
 
 
@@ -185,12 +191,14 @@ def test_an_outcome_is_credited_once_from_however_many_workers(
         for i in range(runs):
             together.wait()
             in_hand = [one] if worker % 2 else None
-            total += memory.record_outcome(in_hand, success=True, run_id=f"root-{i}").credited
+            total += memory.learning.record_outcome(
+                in_hand, success=True, run_id=f"root-{i}"
+            ).credited
         return total
 
     with ThreadPoolExecutor(workers) as pool:
         assert sum(pool.map(work, range(workers))) == runs
-    found = memory.explain(key)
+    found = memory.learning.explain(key)
     assert (found.success_count, found.failure_count) == (runs, 0)
     assert broken(database_url) == {}
 
@@ -210,5 +218,5 @@ def test_recalls_of_one_run_at_once_note_it_once(own_store: TieredStore, databas
     runs = [frozenset().union(*shown[i * 8 : i * 8 + 8]) for i in range(10)]
     assert len(tables(database_url)["exposures"]) == sum(map(len, runs))
     for i, keys in enumerate(runs):
-        assert memory.record_outcome(success=True, run_id=f"r{i}").credited == len(keys)
+        assert memory.learning.record_outcome(success=True, run_id=f"r{i}").credited == len(keys)
     assert broken(database_url) == {}

@@ -51,16 +51,16 @@ def test_what_came_from_a_superseded_memory_is_flagged_until_that_is_undone(
     memory: MemoryCoordinator,
 ) -> None:
     assert outdated(memory) == set()
-    move = memory.supersede("turin", by="genoa")
+    move = memory.truth.supersede("turin", by="genoa")
     assert outdated(memory) == outdated(memory, "") == {"vouchers", "buy"}
     assert there(memory.get("buy")).outdated
     assert not there(memory.get("genoa")).outdated
-    memory.rollback(move)
+    memory.learning.rollback(move)
     assert outdated(memory) == set()
 
 
 def test_a_prompt_says_that_a_memory_rests_on_what_has_changed(memory: MemoryCoordinator) -> None:
-    memory.supersede("turin", by="genoa")
+    memory.truth.supersede("turin", by="genoa")
     lines = recalled_text(memory.get_context("", limit=9)).splitlines()
     (vouchers,) = [one for one in lines if "Lunch vouchers" in one]
     (genoa,) = [one for one in lines if "Genoa" in one]
@@ -73,7 +73,7 @@ def test_nothing_is_outdated_at_a_moment_when_its_origin_was_true_or_not_known_t
 ) -> None:
     before = clock.now
     clock.advance(days=1)
-    memory.supersede("turin", by="genoa")
+    memory.truth.supersede("turin", by="genoa")
     assert outdated(memory, known_at=before) == set()
     assert outdated(memory, known_at=clock.now) == {"vouchers", "buy"}
 
@@ -83,9 +83,9 @@ def test_what_superseded_a_memory_is_not_outdated_by_having_come_from_it(
 ) -> None:
     memory.store("The office moved to Bari.", "semantic", key="bari", derived_from=["turin"])
     memory.store("Vouchers are valid in Bari.", "semantic", key="new", derived_from=["bari"])
-    memory.supersede("turin", by="bari")
+    memory.truth.supersede("turin", by="bari")
     assert outdated(memory) == {"vouchers", "buy"}
-    assert memory.explain("new").outdated_by == ()
+    assert memory.learning.explain("new").outdated_by == ()
     assert {one.key for one in report(memory).proposed if one.step == "outdated"} == {
         "vouchers",
         "buy",
@@ -95,8 +95,8 @@ def test_what_superseded_a_memory_is_not_outdated_by_having_come_from_it(
 def test_explain_says_that_a_memory_rests_on_what_was_superseded(
     memory: MemoryCoordinator,
 ) -> None:
-    memory.supersede("turin", by="genoa")
-    told = memory.explain("buy")
+    memory.truth.supersede("turin", by="genoa")
+    told = memory.learning.explain("buy")
     assert [one.path for one in told.outdated_by] == [("buy", "vouchers", "turin")]
     assert "current, rests on what was superseded" in str(told)
     assert "superseded: turin → vouchers → buy" in str(told)
@@ -105,7 +105,7 @@ def test_explain_says_that_a_memory_rests_on_what_was_superseded(
 def test_a_cycle_proposes_once_what_rests_on_what_was_superseded(
     memory: MemoryCoordinator, clock: Clock
 ) -> None:
-    memory.supersede("turin", by="genoa")
+    memory.truth.supersede("turin", by="genoa")
     clock.advance(hours=1)
     told = report(memory)
     found = {(one.key, one.other_key) for one in told.proposed if one.step == "outdated"}

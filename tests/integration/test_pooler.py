@@ -213,7 +213,7 @@ def test_a_tenant_is_exported_behind_a_pooler_as_of_one_moment(pooled: str, tmp_
         store.setup()
         store.put(("ada", "n"), "k", {"text": "kept"})
         memory = MemoryCoordinator(store, context=MemoryContext(tenant="ada"))
-        assert memory.export_tenant(tmp_path / "ada.export").rows["memories"] == 1
+        assert memory.admin.export_tenant(tmp_path / "ada.export").rows["memories"] == 1
     assert left_behind(pooled) == set()
 
 

@@ -62,16 +62,16 @@ async def test_the_original_is_recalled_in_its_project_and_the_general_one_elsew
     told = {ours.billing: promotion.key, ours.shipping: promotion.successor}
     for call, shown in told.items():
         assert await ours.context_keys(call) == [shown]
-        lessons = await call("get_lessons", "KeyError: 'amount'", tools="python")
+        lessons = await call("learning.get_lessons", "KeyError: 'amount'", tools="python")
         assert [one.key for one in lessons] == [shown]
         assert await ours.context_keys(call, "") == [shown]
     assert await ours.states() == {promotion.key: None, promotion.successor: None}
-    explained = await ours.billing("explain", promotion.key)
+    explained = await ours.billing("learning.explain", promotion.key)
     assert (explained.state, explained.state_at) == ("consolidated", ours.clock.now)
     assert [one.key for one in explained.successors] == [promotion.successor]
-    assert [one.key for one in (await ours.billing("explain", promotion.successor)).sources] == [
-        promotion.key
-    ]
+    assert [
+        one.key for one in (await ours.billing("learning.explain", promotion.successor)).sources
+    ] == [promotion.key]
 
 
 async def test_a_lesson_of_seven_days_stays_and_is_promoted_once_when_older(ours: Team) -> None:
@@ -82,7 +82,9 @@ async def test_a_lesson_of_seven_days_stays_and_is_promoted_once_when_older(ours
     assert not (await ours.billing("promote_to_long_term", key)).promoted
     ours.clock.advance(seconds=1)
     for expected in ([key], []):
-        assert [one.key for one in await ours.billing("promote") if one.promoted] == expected
+        assert [
+            one.key for one in await ours.billing("learning.promote") if one.promoted
+        ] == expected
 
 
 @pytest.mark.parametrize("how", ["run", "near-duplicate", "same failure"])
@@ -95,7 +97,9 @@ async def test_two_projects_are_those_that_used_it_said_it_or_learned_the_same(
     ours.clock.advance(days=8)
     assert not (await ours.billing("promote_to_long_term", key)).promoted
     if how == "run":
-        await ours.shipping("record_outcome", [await ours.billing("get", key)], success=True)
+        await ours.shipping(
+            "learning.record_outcome", [await ours.billing("get", key)], success=True
+        )
     elif how == "near-duplicate":
         await ours.learn(ours.shipping, **given)
     else:
@@ -116,7 +120,7 @@ async def test_what_has_expired_in_long_term_is_not_lived_on_in(
     first = await ours.billing("promote_to_long_term", key)
     general = first.successor
     found = await value_of(ours, general)
-    await ours.billing("rollback", first.move)
+    await ours.billing("learning.rollback", first.move)
     view = ours.store.tier("long_term")
     other = near or general
     await asyncio.to_thread(view.put, ("acme",), other, found, ["content"], ttl=1.0)
@@ -131,7 +135,7 @@ async def test_what_says_the_same_in_long_term_is_reinforced_under_whatever_key(
     key = await ours.proven()
     first = await ours.billing("promote_to_long_term", key)
     found = await value_of(ours, first.successor)
-    await ours.billing("rollback", first.move)
+    await ours.billing("learning.rollback", first.move)
     view = ours.store.tier("long_term")
     await asyncio.to_thread(view.put, ("acme",), "by-hand", found, ["content"])
     move = await ours.billing("promote_to_long_term", key)
@@ -159,7 +163,7 @@ async def test_any_value_can_be_promoted_and_shares_what_means_the_same_to_all(o
         await asyncio.to_thread(ours.store.put, ("acme", BILLING), key, value)
         await tried(ours.billing, key, successes=1)
     ours.clock.advance(hours=1)
-    moves = {one.key: one for one in await ours.billing("promote", policy=EASY)}
+    moves = {one.key: one for one in await ours.billing("learning.promote", policy=EASY)}
     assert [moves[key].sources for key in keys] == [(key,) for key in keys]
     for key, (_, shared) in zip(keys, odd, strict=True):
         found = await asyncio.to_thread(ours.store.get, ("acme",), moves[key].successor)
@@ -176,7 +180,7 @@ async def test_an_attempt_lives_on_in_its_lesson_in_every_tier(ours: Team) -> No
         tool="python",
         succeeded_with="used dict.get",
     )
-    (lesson,) = await ours.billing("reflect", [attempt], model=advising("Use dict.get"))
+    (lesson,) = await ours.billing("learning.reflect", [attempt], model=advising("Use dict.get"))
     before = (await ours.rows())["lineage"]
     assert len(before) == 1
     for tier in ("long_term", "working", "short_term"):
@@ -218,12 +222,12 @@ def test_near_duplicates_go_by_direction_whatever_the_metric(
             memory.store(text, "pattern", tier="working", key=f"k{number}")
             works(memory, f"k{number}")
         clock.advance(hours=1)
-        moves = memory.promote()
+        moves = memory.learning.promote()
         assert [one.sources for one in moves] == [("k0", "k3"), ("k1",), ("k2",)]
         memory.store("zebra kite", "pattern", tier="working", key="late")
         works(memory, "late")
         clock.advance(hours=1)
-        (late,) = memory.promote()
+        (late,) = memory.learning.promote()
         assert (late.successor, late.reinforced) == (moves[1].successor, True)
 
 
@@ -294,10 +298,10 @@ async def test_tenants_do_not_see_each_others_lessons(ours: Team) -> None:
     await tried(other, theirs, of=rival, successes=1)
     move = await rival("promote_to_long_term", theirs)
     assert (move.promoted, move.reinforced) == (True, False)
-    (mine,) = [one for one in await ours.billing("promote") if one.promoted]
+    (mine,) = [one for one in await ours.billing("learning.promote") if one.promoted]
     assert (mine.key, mine.successor == move.successor) == (key, False)
     with pytest.raises(InvalidInputError, match="no move"):
-        await ours.billing("rollback", move.move)
+        await ours.billing("learning.rollback", move.move)
 
 
 # Many workers
@@ -312,7 +316,7 @@ def test_many_workers_promote_each_memory_once(own_store: TieredStore, database_
             works(own, f"{project}-{word}")
     memory = projects[BILLING]
     with ThreadPoolExecutor(8) as pool:
-        found = pool.map(lambda _: memory.promote(policy=EASY), range(8))
+        found = pool.map(lambda _: memory.learning.promote(policy=EASY), range(8))
         moves = [one for each in found for one in each if one.promoted]
     moved = [key for one in moves for key in one.sources]
     assert sorted(moved) == sorted(f"{one}-{word}" for one in projects for word in FRUITS[:6])
@@ -336,11 +340,11 @@ async def test_what_cannot_be_undone_says_why_and_nothing_is_written(ours: Team)
     async def refused(undone: str, why: str) -> None:
         before = await ours.rows()
         with pytest.raises(RollbackError, match=why):
-            await ours.billing("rollback", undone)
+            await ours.billing("learning.rollback", undone)
         assert await ours.rows() == before
 
     await refused(first.move, move.move)
-    assert await ours.billing("rollback", move.move)
+    assert await ours.billing("learning.rollback", move.move)
     edited = {"content": "kiwi", "memory_type": "reflexion"}
     await asyncio.to_thread(ours.store.put, ("acme",), first.successor, edited)
     await refused(first.move, "changed since")
@@ -356,7 +360,7 @@ async def test_the_last_copy_is_kept_though_the_clock_that_put_over_it_was_slow(
     assert await ours.states() == {move.key: None, move.successor: None}
     ours.clock.advance(hours=2)
     with pytest.raises(RollbackError, match="last copy"):
-        await ours.billing("rollback", move.move)
+        await ours.billing("learning.rollback", move.move)
 
 
 def but_for_events(url: str) -> dict[str, list[tuple[Any, ...]]]:
@@ -376,7 +380,7 @@ def test_many_workers_undo_a_move_once(own_store: TieredStore, database_url: str
         if move is None:
             continue  # it went along with another one
         with ThreadPoolExecutor(6) as pool:
-            undone = list(pool.map(lambda _, one=move: memory.rollback(one), range(6)))
+            undone = list(pool.map(lambda _, one=move: memory.learning.rollback(one), range(6)))
         assert sorted(undone) == [False] * 5 + [True]
     assert but_for_events(database_url) == before
     assert broken(database_url) == {}
@@ -434,9 +438,9 @@ def test_whatever_is_promoted_its_rollback_leaves_the_very_rows_there_were(
     memory = members[BILLING]
     memory.stats()  # which writes the accesses
     before = but_for_events(url)
-    moves = [one.move for one in memory.promote(policy=EASY) if one.promoted]
+    moves = [one.move for one in memory.learning.promote(policy=EASY) if one.promoted]
     assert bool(moves) == any(successes for *_, successes, _ in learned)
     assert bool(moves) == (but_for_events(url) != before)
-    assert [memory.rollback(str(one)) for one in reversed(moves)] == [True] * len(moves)
+    assert [memory.learning.rollback(str(one)) for one in reversed(moves)] == [True] * len(moves)
     assert but_for_events(url) == before
     assert broken(url) == {}

@@ -124,8 +124,8 @@ def check(url: str, originals: dict[str, dict[str, Any]], *, done: bool) -> None
 def roll_all_back(url: str) -> None:
     with TieredStore.from_conn_string(url, index=text_index()) as store:
         memory = coordinator(store, policy=PROVEN)
-        assert not [one for one in memory.promote() if one.promoted]
-        assert all(memory.rollback(move) for move, _ in moves(url))
+        assert not [one for one in memory.learning.promote() if one.promoted]
+        assert all(memory.learning.rollback(move) for move, _ in moves(url))
 
 
 @pytest.mark.slow

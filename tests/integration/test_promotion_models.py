@@ -44,7 +44,7 @@ def meanwhile(server: Wayward, done: Callable[[], object]) -> None:
 def test_what_changes_while_a_model_is_asked_is_not_promoted(own_store: TieredStore) -> None:
     memory = coordinator(own_store, project_id=BILLING)
     memory.store("kiwi in billing-service", "pattern", tier="working", key="k")
-    memory.record_outcome(memory.get_context("kiwi"), success=True)
+    memory.learning.record_outcome(memory.get_context("kiwi"), success=True)
     with wayward(general("Kiwi")) as server:
         other = partial(memory.store, "something else", "pattern", tier="working", key="k")
         meanwhile(server, other)
@@ -94,7 +94,7 @@ async def test_a_memory_that_a_model_fails_at_stays_and_holds_no_other_one_up(
         await ours.billing("promote_to_long_term", bad, policy=EASY, model=model_of(server))
     assert await ours.rows() == before
     with wayward(*replies, general("Wait as told")) as server:
-        moves = await ours.billing("promote", policy=EASY, model=model_of(server))
+        moves = await ours.billing("learning.promote", policy=EASY, model=model_of(server))
     assert [(one.key, one.promoted) for one in moves] == [(bad, False), (good, True)]
     assert "model" in moves[0].reason
     assert (await ours.billing("get", moves[1].successor)).content == "Wait as told"

@@ -57,7 +57,7 @@ async def test_what_matters_and_is_shown_day_after_day_is_promoted_without_any_o
     await ours.shipping("store", WAIT, "procedural", tier="working", key="theirs")
     report = await cycle(ours)
     assert report.count("promote") == 1
-    explained = await ours.billing("explain", "wait")
+    explained = await ours.billing("learning.explain", "wait")
     reasons = explained.history[0].reasons
     assert [one.split()[0] for one in reasons] == ["importance", "shown", "sessions", "age"]
     third = ours.member(project_id="third")
@@ -127,7 +127,7 @@ async def test_what_a_person_judged_the_same_counts_and_goes_along(ours: Team) -
     move = await ours.billing("promote_to_long_term", "a", same=["b"])
     assert (move.promoted, set(move.sources), move.near) == (True, {"a", "b"}, ())
     assert await ours.states() == {"a": None, "b": None, move.successor: None}
-    await ours.billing("rollback", move.move)
+    await ours.billing("learning.rollback", move.move)
     assert await ours.states() == {"a": None, "b": None}
 
 
@@ -187,7 +187,7 @@ async def test_what_runs_were_shown_and_failed_with_is_not_promoted_for_its_use(
         call = ours.member(project_id=BILLING, session_id=f"chat-{day % 3}")
         await call("get_context", "a deploy hangs", run_id=f"run-{day}")
         outcome = {"success": False, "run_id": f"run-{day}", "answer": "No idea."}
-        assert (await call("record_outcome", **outcome)).unused == 1
+        assert (await call("learning.record_outcome", **outcome)).unused == 1
         ours.clock.advance(days=1)
     assert (await cycle(ours)).count("promote") == 0
 
@@ -200,10 +200,12 @@ async def test_a_rollback_credits_nothing_that_was_not_used(ours: Team) -> None:
     move = await ours.billing("promote_to_long_term", "wait", policy=policy)
     for run in ("x", "y"):
         await ours.billing("get_context", "a deploy hangs", run_id=run)
-        report = await ours.billing("record_outcome", success=True, run_id=run, answer="No idea.")
+        report = await ours.billing(
+            "learning.record_outcome", success=True, run_id=run, answer="No idea."
+        )
         assert report.unused == 1
-    await ours.billing("rollback", move.move)
-    assert (await ours.billing("explain", "wait")).success_count == 6
+    await ours.billing("learning.rollback", move.move)
+    assert (await ours.billing("learning.explain", "wait")).success_count == 6
 
 
 ASKED = PromotionPolicy(min_projects=1)

@@ -50,7 +50,9 @@ async def test_what_identifies_nobody_goes_to_everybody_word_for_word(ours: Team
     if how == "one":
         assert (await promoted(ours, key)).promoted
     elif how == "all":
-        assert [one.promoted for one in await ours.billing("promote", policy=ALONE)] == [True]
+        assert [one.promoted for one in await ours.billing("learning.promote", policy=ALONE)] == [
+            True
+        ]
     else:
         assert (await cycle(ours)).count("promote") == 1
     (found,) = await ours.shipping("get_context", GENERAL)
@@ -65,7 +67,7 @@ async def test_what_names_somebody_stays_is_recalled_and_listed_until_somebody_s
     key = await proven(ours, ACCOUNT)
     stays = await promoted(ours, key)
     assert (stays.promoted, stays.reason) == (False, NEEDS)
-    (judged,) = await ours.billing("promote", policy=ALONE)
+    (judged,) = await ours.billing("learning.promote", policy=ALONE)
     assert judged.reason == NEEDS
     report = await cycle(ours)
     assert report.count("promote") == 0
@@ -129,7 +131,7 @@ async def test_a_lesson_that_quotes_a_conversation_goes_only_in_general_words(
     found = await ours.shipping("get", move.successor)
     assert (found.content, found.value["improved_approach"]) == (IN_GENERAL, IN_GENERAL)
     assert not found.value.keys() & {"original_approach", "failure_reason", "task_id"}
-    lessons = await ours.shipping("get_lessons", "KeyError: 'amount'", tools="python")
+    lessons = await ours.shipping("learning.get_lessons", "KeyError: 'amount'", tools="python")
     assert move.successor in {one.key for one in lessons}
 
 
@@ -157,7 +159,7 @@ async def test_what_a_project_superseded_does_not_come_back_to_it_as_everybodys(
     await ours.billing(
         "store", "releases are on mondays now", "semantic", tier="working", key="newer"
     )
-    await ours.billing("supersede", key, by="newer")
+    await ours.billing("truth.supersede", key, by="newer")
     assert await ours.context_keys(ours.billing, "releases") == ["newer"]
     assert await ours.context_keys(ours.shipping, "releases") == [move.successor]
     everybody = await ours.billing("get_context", "releases", tiers=["long_term"])

@@ -236,7 +236,7 @@ def test_a_turn_that_is_resumed_is_shown_the_same_by_another_process(
     ready: TieredStore, counting: type[Counting]
 ) -> None:
     memory, saver = MemoryCoordinator(ready, context=ACME), InMemorySaver()
-    memory.intend("Call the bank")
+    memory.reminders.add("Call the bank")
     approved: Any = Command(resume={"decisions": [{"type": "approve"}]})
     asking = HumanInTheLoopMiddleware(interrupt_on={"pay": True})
     model = scripted(*PAYS[:3], "Paid")
@@ -269,10 +269,10 @@ def test_what_is_not_true_any_more_is_not_shown_to_a_turn_that_is_resumed(
     if how == "forget":
         memory.forget(key=vault.key)
     elif how == "retract":
-        memory.retract(vault.key, reason="it was never there")
+        memory.truth.retract(vault.key, reason="it was never there")
     else:
         new = memory.store("The vault is in the attic", memory_type="semantic")
-        memory.supersede(vault.key, by=str(new.key))
+        memory.truth.supersede(vault.key, by=str(new.key))
     approved: Any = Command(resume={"decisions": [{"type": "approve"}]})
     made.invoke(approved, thread(), context=ACME)
     before, after = systems(model)

@@ -90,7 +90,7 @@ async def test_what_is_stored_is_found_as_what_it_is_and_its_wording_raises_noth
     ours: Desk, stores: Callable[[Desk], Awaitable[None]], memory_type: str
 ) -> None:
     await stores(ours)
-    assert await ours("intentions") == []
+    assert await ours("reminders.list") == []
     found = (await ours("get_context", "Which TLS certificate is to be renewed?", limit=1))[0]
     assert FRIDAY in found.content
     assert found.memory_type == memory_type
@@ -102,7 +102,7 @@ async def test_a_memory_that_was_stored_is_raised_once_it_is_intended_under_its_
     ours: Desk,
 ) -> None:
     await ours("store", FRIDAY, "prospective", key="k")
-    await ours("intend", FRIDAY, at=ours.at(days=5), key="k")
+    await ours("reminders.add", FRIDAY, at=ours.at(days=5), key="k")
     assert await ours.raised(FRIDAY) == []
     ours.clock.advance(days=5)
     assert await ours.raised() == ["k"]
@@ -130,7 +130,7 @@ async def test_what_is_said_in_a_turn_goes_by_its_type_or_its_metadata_and_not_b
     assert len(report.stored) == len(said)
 
 
-@pytest.mark.parametrize("finish", ["complete", "cancel", "delete_memory"])
+@pytest.mark.parametrize("finish", ["reminders.complete", "reminders.cancel", "delete_memory"])
 async def test_what_waits_for_its_topic_is_raised_when_it_comes_up_unless_it_is_over(
     ours: Desk, finish: str
 ) -> None:
@@ -138,7 +138,7 @@ async def test_what_waits_for_its_topic_is_raised_when_it_comes_up_unless_it_is_
         ("tls", "Renew the TLS certificate of the shop"),
         ("over", "Send Priya the photos of the garden"),
     ]:
-        await ours("intend", text, topic=True, key=key)
+        await ours("reminders.add", text, topic=True, key=key)
     await ours(finish, "over")
     assert await ours.raised() == []
     for other in ("Good morning!", "What is the capital of Peru?", "Priya, garden, photos"):
@@ -151,24 +151,24 @@ def test_a_topic_has_come_up_by_what_is_near_and_not_by_other_talk(database_url:
     with TieredStore(database_url, index=local_index()) as store:
         store.setup()
         memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"), settings=PATIENT)
-        memory.intend("Ask whether the boiler was serviced", topic=True, key="boiler")
+        memory.reminders.add("Ask whether the boiler was serviced", topic=True, key="boiler")
         for other in ("Good morning!", "How do I cook rice?", "Which tickets do I need?"):
-            assert memory.remind(other) == []
-        assert keys(memory.remind("Was the boiler serviced last year?")) == ["boiler"]
-        assert memory.intentions("pending") == []
+            assert memory.reminders.due(other) == []
+        assert keys(memory.reminders.due("Was the boiler serviced last year?")) == ["boiler"]
+        assert memory.reminders.list("pending") == []
 
 
 async def test_a_judge_says_whether_a_topic_has_come_up(ours: Desk) -> None:
-    await ours("intend", "Renew the TLS certificate", topic=True, key="tls")
-    await ours("intend", "Water the plants", topic=True, key="plants")
+    await ours("reminders.add", "Renew the TLS certificate", topic=True, key="tls")
+    await ours("reminders.add", "Water the plants", topic=True, key="plants")
     asked = "Whose TLS certificate is it?"
     assert await ours.raised(asked, judge=Reader("nothing")) == []
     assert await ours.raised(asked, judge=Reader("TLS")) == ["tls"]
 
 
 async def test_what_waits_for_its_topic_names_no_tool_by_its_words(ours: Desk) -> None:
-    await ours("intend", "Tell the team before you run deploy_site", topic=True, key="tell")
-    await ours("intend", "Tell the team", before_tool="deploy_site", key="team")
+    await ours("reminders.add", "Tell the team before you run deploy_site", topic=True, key="tell")
+    await ours("reminders.add", "Tell the team", before_tool="deploy_site", key="team")
     assert await ours.raised(tool="deploy_site", kinds=["tool"]) == ["team"]
 
 
@@ -185,20 +185,20 @@ async def test_what_recurs_is_raised_once_each_time(
     ours: Desk, rule: str, lease: float | None
 ) -> None:
     first = datetime.fromisoformat(f"{RECURRING[rule][0]}+00:00")
-    await ours("intend", "Check the backups", at=At(first, every=rule), key="k")
+    await ours("reminders.add", "Check the backups", at=At(first, every=rule), key="k")
     for at in RECURRING[rule]:
         ours.clock.now = datetime.fromisoformat(f"{at}+00:00") - timedelta(seconds=1)
         assert await ours.raised() == []
         ours.clock.advance(seconds=1)
-        (found,) = await ours("remind", lease_seconds=lease)
+        (found,) = await ours("reminders.due", lease_seconds=lease)
         assert found.due_at == ours.clock.now
-        assert lease is None or await ours("acknowledge", found)
-        assert lease is None or await ours("acknowledge", found)
+        assert lease is None or await ours("reminders.acknowledge", found)
+        assert lease is None or await ours("reminders.acknowledge", found)
         ours.clock.advance(minutes=2)
         assert await ours.raised() == []
-        assert await ours("complete", "k") is True
+        assert await ours("reminders.complete", "k") is True
         assert await ours.status("k") == "pending"
-    assert await ours("cancel", "k") is True
+    assert await ours("reminders.cancel", "k") is True
     ours.clock.advance(days=40)
     assert await ours.raised() == []
 
@@ -207,12 +207,12 @@ async def test_what_recurs_and_no_one_acknowledged_is_due_again_and_missed_times
     ours: Desk,
 ) -> None:
     daily = At(ours.at(hours=1), every="FREQ=DAILY")
-    await ours("intend", "Feed the cat", at=daily, expires_at=ours.at(days=9), key="k")
+    await ours("reminders.add", "Feed the cat", at=daily, expires_at=ours.at(days=9), key="k")
     ours.clock.advance(days=3)
-    (missed,) = await ours("remind", lease_seconds=60)
+    (missed,) = await ours("reminders.due", lease_seconds=60)
     ours.clock.advance(minutes=2)
-    assert await ours("complete", "k") is True  # while it is due
-    assert await ours("acknowledge", missed) is False
+    assert await ours("reminders.complete", "k") is True  # while it is due
+    assert await ours("reminders.acknowledge", missed) is False
     assert await ours.raised() == []
     ours.clock.advance(hours=1)
     assert await ours.raised(run_id="a") == ["k"]
@@ -221,19 +221,19 @@ async def test_what_recurs_and_no_one_acknowledged_is_due_again_and_missed_times
     ours.clock.advance(days=5)
     assert await ours.raised() == ["k"]
     ours.clock.advance(days=1)
-    assert [str(one.status) for one in await ours("intentions", EVERY)] == ["expired"]
+    assert [str(one.status) for one in await ours("reminders.list", EVERY)] == ["expired"]
     assert await ours.raised() == []
 
 
 async def test_what_recurs_does_so_in_its_time_zone(ours: Desk) -> None:
     monday = datetime(2026, 3, 2, 5, tzinfo=UTC)  # midnight there
     mondays = At(monday, every="FREQ=WEEKLY;BYDAY=MO", timezone=NEW_YORK)
-    await ours("intend", "Water the plants", at=mondays, key="plants")
-    (one,) = await ours("intentions")
+    await ours("reminders.add", "Water the plants", at=mondays, key="plants")
+    (one,) = await ours("reminders.list")
     assert str(one.trigger).startswith("at 2026-03-02T00:00:00-05:00, ")
     ours.clock.now = monday
     assert await ours.raised() == ["plants"]
-    (again,) = await ours("intentions", "pending")
+    (again,) = await ours("reminders.list", "pending")
     assert again.due_at == datetime(2026, 3, 9, 4, tzinfo=UTC)  # summer time has begun
 
 
@@ -264,8 +264,8 @@ async def test_an_agent_is_shown_what_was_intended_when_it_is_due_and_not_before
     memory = MemoryCoordinator(way.store, context=MemoryContext(tenant="acme"))
     monday = datetime(2026, 3, 2, 5, tzinfo=UTC)  # it is midnight there
     mondays = At(monday, every="FREQ=WEEKLY;BYDAY=MO", timezone=NEW_YORK)
-    await memory.aintend("Water the plants", at=mondays, key="plants")
-    await memory.aintend("Ask Tom", before_tool="pay", key="tom")
+    await memory.reminders.aadd("Water the plants", at=mondays, key="plants")
+    await memory.reminders.aadd("Ask Tom", before_tool="pay", key="tom")
     model = scripted(*["Fine."] * 4, *(calls("pay", amount="5") for _ in range(2)), "Done.")
     whose = {"tenant": "acme", "timezone": "{timezone}"}
     reminding = TieredMemoryMiddleware(recall=False, context=whose)

@@ -83,8 +83,10 @@ def test_an_agents_turn_that_nothing_is_due_in_waits_for_the_server_once_to_know
 ) -> None:
     with TieredStore(url, index=text_index(), pool_config={"min_size": 1, "max_size": 1}) as store:
         memory = coordinator(store)
-        memory.intend("Water the kiwis", cue="when the summer comes")
-        ask = partial(memory.remind, "How are you?", tool="mow", lease_seconds=60, run_id="turn")
+        memory.reminders.add("Water the kiwis", cue="when the summer comes")
+        ask = partial(
+            memory.reminders.due, "How are you?", tool="mow", lease_seconds=60, run_id="turn"
+        )
         ask()
         assert waits(memory, ask, tmp_path / "trace") == 1
 

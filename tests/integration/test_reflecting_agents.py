@@ -52,7 +52,7 @@ def agent(
 
 def finished(store: TieredStore) -> MemoryCoordinator:
     memory = MemoryCoordinator(store, context=ADA)
-    assert memory.finish_reflections()
+    assert memory.learning.finish_reflections()
     return memory
 
 
@@ -64,8 +64,8 @@ async def test_errors_that_tools_return_as_text_are_learned_from_after_the_answe
     talk = agent(way.store, model, *said, failed=reports)
     state = await way(talk, asks(), context=ADA, config=THREAD)
     memory = MemoryCoordinator(way.store, context=ADA)
-    assert await memory.afinish_reflections()
-    (kept,) = await memory.aget_lessons("Error: no such article 'milk'", tools="look_up")
+    assert await memory.learning.afinish_reflections()
+    (kept,) = await memory.learning.aget_lessons("Error: no such article 'milk'", tools="look_up")
 
     assert len(model.asked) == 1
     assert "<error>\nError: no such article 'tea'\n</error>" in model.told[0]
@@ -133,7 +133,7 @@ def test_several_failures_are_one_request_and_those_of_one_kind_one_lesson(
     assert model.told[0].count("<attempt ") == 2
     told = {one.value["improved_approach"]: one for one in memories(store, "reflexion", ADA)}
     assert set(told) == {"A capital letter", "Another page"}
-    kept = memory.get_lessons("Error: no such article 'x'", tools="look_up")
+    kept = memory.learning.get_lessons("Error: no such article 'x'", tools="look_up")
     assert [one.value["improved_approach"] for one in kept] == ["A capital letter"]
 
 
@@ -153,7 +153,7 @@ def test_lessons_of_a_turn_that_heard_an_order_are_quarantined_and_that_is_told_
     learned = talk.invoke(asks("Thanks"), THREAD, context=ADA)["learned"]
 
     assert len(learned) == 2
-    held = [one.key for one in memory.list_quarantined()]
+    held = [one.key for one in memory.admin.list_quarantined()]
     for told in learned:
         assert told["quarantined"]
         assert told["reason"].startswith("trust: 0.1 is below 0.3")
@@ -169,7 +169,7 @@ def test_a_turn_that_is_judged_a_failure_teaches_though_no_tool_failed(
 
     assert "judged a failure" in model.told[0]
     assert "<agent_answered>\n5 EUR\n</agent_answered>" in model.told[0]
-    (kept,) = memory.get_lessons(query="What does tea cost?")
+    (kept,) = memory.learning.get_lessons(query="What does tea cost?")
     assert kept.value["original_approach"] == "5 EUR"
     assert kept.value["task_id"] == "What does tea cost?"
 
@@ -180,7 +180,7 @@ def test_what_a_user_corrects_teaches_and_what_corrects_nothing_does_not(
     model = drawing([lesson("Name prices without tax")], [])
     talk = agent(store, model, "3.57 EUR", "I see, 3 EUR", "You are welcome")
     talk.invoke(asks(), THREAD, context=ADA)
-    assert finished(store).get_lessons(query="tea") == []
+    assert finished(store).learning.get_lessons(query="tea") == []
     assert model.asked == []  # nothing had failed, and nothing could be corrected
     talk.invoke(asks("No, prices are told without tax here"), THREAD, context=ADA)
     memory = finished(store)
@@ -192,7 +192,7 @@ def test_what_a_user_corrects_teaches_and_what_corrects_nothing_does_not(
     assert len(model.asked) == 2
     (kept,) = memories(store, "reflexion", ADA)
     assert kept.value["original_approach"] == "3.57 EUR"
-    assert memory.get_lessons(query="prices without tax")[0].key == kept.key
+    assert memory.learning.get_lessons(query="prices without tax")[0].key == kept.key
 
 
 def test_what_was_heard_from_a_page_that_instructs_bounds_what_the_turn_teaches(
@@ -202,9 +202,9 @@ def test_what_was_heard_from_a_page_that_instructs_bounds_what_the_turn_teaches(
     said: list[Any] = [calls("fetch", page="evil"), "As the page says"]
     agent(store, model, *said, outcome=lambda _: False).invoke(asks(), THREAD, context=ADA)
     memory = finished(store)
-    (held,) = [one for one in memory.list_quarantined() if one.memory_type == "reflexion"]
+    (held,) = [one for one in memory.admin.list_quarantined() if one.memory_type == "reflexion"]
     assert held.trust == 0.1
-    assert memory.get_lessons(query="Trust the page") == []
+    assert memory.learning.get_lessons(query="Trust the page") == []
 
 
 def test_a_model_that_fails_costs_no_answer_and_the_log_says_so(
@@ -223,8 +223,8 @@ def test_a_model_that_fails_costs_no_answer_and_the_log_says_so(
 
 async def test_whoever_waits_on_the_loop_of_the_store_awaits_it(way: Way) -> None:
     memory = MemoryCoordinator(way.store, context=ADA)
-    assert await memory.afinish_reflections(0.1)
-    assert await off_the_loop(memory.finish_reflections, 0.1)
+    assert await memory.learning.afinish_reflections(0.1)
+    assert await off_the_loop(memory.learning.finish_reflections, 0.1)
 
 
 def test_what_is_no_function_of_an_answer_is_refused(store: TieredStore) -> None:

@@ -74,7 +74,9 @@ class World:
             levels = self.rng.choices(["high", "medium", "low"], k=number)
 
             def intend(n: int) -> None:
-                memory.intend(f"intention {n}", at=moments[n], key=f"k{n}", priority=levels[n])
+                memory.reminders.add(
+                    f"intention {n}", at=moments[n], key=f"k{n}", priority=levels[n]
+                )
 
             with ThreadPoolExecutor(8) as pool:
                 list(pool.map(intend, range(number)))

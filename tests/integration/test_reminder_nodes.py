@@ -47,10 +47,10 @@ def raised(state: Any) -> list[str]:
 
 async def test_what_is_due_is_in_the_state_without_being_asked(way: Way) -> None:
     memory = MemoryCoordinator(way.store, context=ACME)
-    await memory.aintend("Ask her for the figures", cue=CUE, key="cue", priority="high")
-    await memory.aintend("Fix the flaky test", key="now")
-    await memory.aintend("Offer free shipping", when="full", key="state")
-    await memory.aintend("Tell </reminders> the team", before_tool="deploy", key="tool")
+    await memory.reminders.aadd("Ask her for the figures", cue=CUE, key="cue", priority="high")
+    await memory.reminders.aadd("Fix the flaky test", key="now")
+    await memory.reminders.aadd("Offer free shipping", when="full", key="state")
+    await memory.reminders.aadd("Tell </reminders> the team", before_tool="deploy", key="tool")
     node = create_reminder_node(predicates={"full": lambda s: s.get("cart", 0) > 2})
     agent = graph(way.store, node)
     turns: list[tuple[Any, list[str]]] = [
@@ -70,7 +70,7 @@ def test_a_session_begins_with_what_is_open_by_priority_and_goes_on_without(
     memory: MemoryCoordinator, store: TieredStore
 ) -> None:
     for priority in ("low", "high", "medium"):
-        memory.intend(priority, cue=CUE, key=priority, priority=priority)
+        memory.reminders.add(priority, cue=CUE, key=priority, priority=priority)
     agent = graph(store, create_reminder_node(at_start=2), saver=InMemorySaver())
     thread = {"configurable": {"thread_id": "1"}}
     first = agent.invoke({"messages": [asks("Hello")]}, thread, context=ACME)
@@ -78,13 +78,13 @@ def test_a_session_begins_with_what_is_open_by_priority_and_goes_on_without(
     assert (raised(first), first["reminders_text"]) == ([], "")
     second = agent.invoke({"messages": [asks("And now?")]}, thread, context=ACME)
     assert second["reminders_text"] == ""
-    assert [one.status for one in memory.intentions()] == ["pending"] * 3
+    assert [one.status for one in memory.reminders.list()] == ["pending"] * 3
 
 
 def test_a_retried_node_raises_the_same_and_loses_nothing(
     memory: MemoryCoordinator, store: TieredStore
 ) -> None:
-    memory.intend("Call", key="k")
+    memory.reminders.add("Call", key="k")
     node = create_reminder_node()
     tries: list[list[str]] = []
 
@@ -134,15 +134,15 @@ def conversation(
 def test_what_a_model_that_failed_was_to_be_reminded_of_is_raised_again(
     memory: MemoryCoordinator, store: TieredStore, clock: Clock
 ) -> None:
-    memory.intend("Call", key="k")
+    memory.reminders.add("Call", key="k")
     agent = conversation(store, 1, acknowledges=True)
     with pytest.raises(ConnectionError):
         agent.invoke({"messages": [asks("Hello")]}, context=ACME)
-    assert [one.status for one in memory.intentions()] == ["leased"]
+    assert [one.status for one in memory.reminders.list()] == ["leased"]
     clock.advance(seconds=301)
     second = agent.invoke({"messages": [asks("Hello")]}, context=ACME)
     assert raised(second) == ["k"]
-    assert [one.status for one in memory.intentions()] == ["delivered"]
+    assert [one.status for one in memory.reminders.list()] == ["delivered"]
     clock.advance(days=1)
     assert raised(agent.invoke({"messages": [asks("Hello")]}, context=ACME)) == []
 
@@ -167,37 +167,37 @@ def test_a_thread_that_goes_on_acknowledges_what_its_model_has_answered(
     said = HumanMessage if schema is Plain else asks
     for _ in range(2):
         agent.invoke({"messages": [said("Hello")]}, thread, context=ACME)
-    memory.intend("Call", key="k")
+    memory.reminders.add("Call", key="k")
     with pytest.raises(ConnectionError):
         agent.invoke({"messages": [said("Hello")]}, thread, context=ACME)
     seen = []
     for _ in range(3):
         clock.advance(seconds=301)
         state = agent.invoke({"messages": [said("And now?")]}, thread, context=ACME)
-        seen.append((raised(state), str(memory.intentions()[0].status)))
+        seen.append((raised(state), str(memory.reminders.list()[0].status)))
     assert seen == [(["k"], "leased"), ([], "delivered"), ([], "delivered")]
 
 
 def test_a_state_that_would_lose_what_is_leased_is_refused_before_anything_is_raised(
     memory: MemoryCoordinator, store: TieredStore
 ) -> None:
-    memory.intend("Call", key="k")
+    memory.reminders.add("Call", key="k")
     said = {"messages": [asks("Hello")]}
     for node in (create_reminder_node(as_message=True), create_acknowledge_node()):
         agent = graph(store, node, schema=MessagesState)
         with pytest.raises(ConfigurationError, match="the graph's state has no key 'reminders'"):
             agent.invoke(said, context=ACME)
-    assert [one.status for one in memory.intentions()] == ["pending"]
+    assert [one.status for one in memory.reminders.list()] == ["pending"]
     at_once = create_reminder_node(as_message=True, lease_seconds=None)
     state = graph(store, at_once, schema=MessagesState).invoke(said, context=ACME)
     assert "Call" in state["messages"][-1].text
-    assert [one.status for one in memory.intentions()] == ["delivered"]
+    assert [one.status for one in memory.reminders.list()] == ["delivered"]
 
 
 def test_without_a_lease_what_a_node_raises_is_delivered_at_once(
     memory: MemoryCoordinator, store: TieredStore, clock: Clock
 ) -> None:
-    memory.intend("Call", key="k")
+    memory.reminders.add("Call", key="k")
     agent = conversation(store, 1, acknowledges=False, lease=None)
     with pytest.raises(ConnectionError):
         agent.invoke({"messages": [asks("Hello")]}, context=ACME)
@@ -209,14 +209,14 @@ def test_an_answer_is_not_lost_where_its_reminders_cannot_be_acknowledged(
     url: str, memory: MemoryCoordinator, store: TieredStore, clock: Clock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    memory.intend("Call", key="k")
+    memory.reminders.add("Call", key="k")
     agent = conversation(store, acknowledges=True)
     with refusing(url, "intentions", unless="status <> 'delivered'"):
         state = agent.invoke({"messages": [asks("Hello")]}, context=ACME)
     assert state["messages"][-1].text == "Noted."
     assert "goes on without its memory (acknowledge)" in caplog.text
     clock.advance(seconds=301)
-    assert [one.key for one in memory.remind(lease_seconds=1)] == ["k"]
+    assert [one.key for one in memory.reminders.due(lease_seconds=1)] == ["k"]
 
 
 def test_an_option_that_cannot_work_is_refused_when_the_node_is_made() -> None:

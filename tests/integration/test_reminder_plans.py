@@ -52,43 +52,43 @@ CROSS JOIN LATERAL (
 store = loaded_store(_FILL, "memory.intentions", "working.memories", clock=lambda: NOON)
 
 USES: dict[str, tuple[str, Callable[[MemoryCoordinator], object], int]] = {
-    "nothing is due": ("due_intentions", lambda memory: memory.remind(), 0),
+    "nothing is due": ("due_intentions", lambda memory: memory.reminders.due(), 0),
     "a query": (
         "due_intentions",
-        lambda memory: memory.remind("Has Anna asked about the topic of the garden party?"),
+        lambda memory: memory.reminders.due("Has Anna asked about the topic of the garden party?"),
         0,
     ),
     "a query that names one cue": (
         "due_intentions",
-        lambda memory: memory.remind("Anna did not mention topic5."),
+        lambda memory: memory.reminders.due("Anna did not mention topic5."),
         5,
     ),
     "a tool": (
         "due_intentions",
-        lambda memory: memory.remind(tool="deploy", kinds=["tool"]),
+        lambda memory: memory.reminders.due(tool="deploy", kinds=["tool"]),
         0,
     ),
-    "a topic": ("open_topics", lambda memory: memory.remind("Is it about topic5?"), 0),
+    "a topic": ("open_topics", lambda memory: memory.reminders.due("Is it about topic5?"), 0),
     "what is intended for its topic": (
         "intend",
-        lambda memory: memory.intend("Ask about topic5", topic=True, key="new"),
+        lambda memory: memory.reminders.add("Ask about topic5", topic=True, key="new"),
         5,
     ),
     "what is intended for a day": (
         "intend",
-        lambda memory: memory.intend("Do it", at="2027-01-02T00:00:00+00:00", key="new"),
+        lambda memory: memory.reminders.add("Do it", at="2027-01-02T00:00:00+00:00", key="new"),
         5,
     ),
     "a predicate": (
         "due_intentions",
-        lambda memory: memory.remind(state=1, predicates={"odd": lambda one: one == 1}),
+        lambda memory: memory.reminders.due(state=1, predicates={"odd": lambda one: one == 1}),
         0,
     ),
-    "what is open": ("intentions", lambda memory: memory.intentions(limit=5), 100),
-    "what is done": ("intentions", lambda memory: memory.intentions("done", limit=5), 60),
+    "what is open": ("intentions", lambda memory: memory.reminders.list(limit=5), 100),
+    "what is done": ("intentions", lambda memory: memory.reminders.list("done", limit=5), 60),
     "what was delivered": (
         "acknowledge",
-        lambda memory: memory.acknowledge(*(f"{one}.0" for one in range(1, 30_000, 750))),
+        lambda memory: memory.reminders.acknowledge(*(f"{one}.0" for one in range(1, 30_000, 750))),
         60,
     ),
     "the sweep's expired": ("expire_intentions", lambda memory: memory.tiered_store.sweep_ttl(), 0),
@@ -108,4 +108,4 @@ def test_what_is_not_asked_for_is_not_read(store: TieredStore, mode: Mode) -> No
 
 def test_a_cue_is_still_found_among_all_of_them(store: TieredStore) -> None:
     memory = coordinator(store, "tenant7", project_id="p")
-    assert keys(memory.remind("Anna mentioned topic9 today.")) == ["k9"]
+    assert keys(memory.reminders.due("Anna mentioned topic9 today.")) == ["k9"]

@@ -28,8 +28,8 @@ async def test_what_is_intended_is_shown_from_when_it_is_due_until_it_is_done(
     made = agent(model, way.store, recall=False)
     context = MemoryContext(tenant="acme", project_id="billing", timezone="Europe/Berlin")
     memory = MemoryCoordinator(way.store, context=context)
-    await memory.aintend(FRIDAY, at="2026-03-06T00:00:00+01:00")  # it is Sunday
-    await memory.aintend(FIGURES, cue="when Anna mentions the budget")
+    await memory.reminders.aadd(FRIDAY, at="2026-03-06T00:00:00+01:00")  # it is Sunday
+    await memory.reminders.aadd(FIGURES, cue="when Anna mentions the budget")
     for number, (days, text) in enumerate((
         (1, "What does the certificate of the shop say?"),
         (1, "Anna asked about the budget"),
@@ -46,11 +46,11 @@ async def test_what_is_intended_is_shown_from_when_it_is_due_until_it_is_done(
     for one in (due, later):  # it stays until it is done
         assert f"] {FIGURES} (" in one
         assert f"] {FRIDAY} (" in one
-    for each in await memory.aintentions():
-        await memory.acomplete(each.key)
+    for each in await memory.reminders.alist():
+        await memory.reminders.acomplete(each.key)
     await way(made, said("Good morning", 9), config=thread("9"), context=context)
     assert systems(model)[-1] == ""
-    assert await memory.aintentions() == []
+    assert await memory.reminders.alist() == []
 
 
 async def test_what_a_user_asks_to_be_reminded_of_is_remembered_and_nothing_more(
@@ -63,15 +63,15 @@ async def test_what_a_user_asks_to_be_reminded_of_is_remembered_and_nothing_more
         await way(made, said(text, number), config=thread(str(number)), context=ACME)
         clock.advance(days=8)
     memory = MemoryCoordinator(way.store, context=ACME)
-    assert await memory.aintentions() == []
-    assert await memory.aremind("the certificate") == []
+    assert await memory.reminders.alist() == []
+    assert await memory.reminders.adue("the certificate") == []
     assert asked in systems(model)[1]  # it is no less shown than what else was said
 
 
 async def test_a_day_begins_and_is_told_in_the_users_time_zone(way: Way, clock: Clock) -> None:
     whose = MemoryContext(tenant="acme", timezone="Europe/Berlin")
     memory = MemoryCoordinator(way.store, context=whose)
-    await memory.aintend(FRIDAY, at="2026-03-06T00:00:00+01:00")
+    await memory.reminders.aadd(FRIDAY, at="2026-03-06T00:00:00+01:00")
     clock.now = datetime(2026, 3, 5, 22, 59, tzinfo=UTC)
     model = scripted(*["Fine."] * 3)
     blue = "The certificate of the shop is in the blue folder"
@@ -92,7 +92,7 @@ async def test_what_is_intended_is_shown_once_it_is_due_and_recalled_for_what_is
     way: Way,
 ) -> None:
     memory = MemoryCoordinator(way.store, context=ACME)
-    await memory.aintend("Water the tomatoes on the roof", at="2027-01-01T00:00:00+00:00")
+    await memory.reminders.aadd("Water the tomatoes on the roof", at="2027-01-01T00:00:00+00:00")
     model = scripted(*["Fine."] * 3)
     asked = "What have I to do with the tomatoes on the roof?"
     for text, own in (
@@ -123,7 +123,7 @@ async def test_a_reminder_that_no_model_saw_is_shown_again_and_one_that_cannot_b
     way: Way, url: str, clock: Clock
 ) -> None:
     memory = MemoryCoordinator(way.store, context=ACME)
-    await memory.aintend("Call the bank", key="bank")
+    await memory.reminders.aadd("Call the bank", key="bank")
     hello = said("Hello, Nova here")
     with refusing(url, "intentions"):
         unknowing = scripted("Fine.")
@@ -132,7 +132,7 @@ async def test_a_reminder_that_no_model_saw_is_shown_again_and_one_that_cannot_b
     assert state["memory_errors"].keys() == {"remind"}
     with pytest.raises(IndexError):
         await way(agent(scripted(), way.store), hello, context=ACME)
-    assert [one.status for one in await memory.aintentions()] == ["leased"]
+    assert [one.status for one in await memory.reminders.alist()] == ["leased"]
     with ExitStack() as gone:
         refuses = partial(gone.enter_context, refusing(url, "intentions"))
         forgetful = scripted("Fine.", meanwhile=refuses)
@@ -146,17 +146,17 @@ async def test_a_reminder_that_no_model_saw_is_shown_again_and_one_that_cannot_b
         await way(agent(answering, way.store), hello, context=ACME)
     assert ["] Call the bank" in one for one in systems(answering)] == [True] * 3
     assert systems(answering)[0] == systems(answering)[1]
-    assert [one.status for one in await memory.aintentions()] == ["delivered"]
+    assert [one.status for one in await memory.reminders.alist()] == ["delivered"]
 
 
 async def test_what_is_to_be_done_before_a_tool_answers_its_call_once_and_states_and_starts_remind(
     way: Way,
 ) -> None:
     memory = MemoryCoordinator(way.store, context=ACME)
-    await memory.aintend("Offer free shipping", when="cart_is_full")
+    await memory.reminders.aadd("Offer free shipping", when="cart_is_full")
     await MemoryHooks(memory).aon_user_prompt_submit("Clean up the old branches later")
     model = scripted("Noted.", PAYS, PAYS_AGAIN, "Done.")
-    await memory.aintend("Tell the team", before_tool="pay")
+    await memory.reminders.aadd("Tell the team", before_tool="pay")
     full = {"cart_is_full": lambda state: len(state["messages"]) > 2}
     made = agent(model, way.store, remind=full, saver=InMemorySaver(), recall=False)
     await way(made, said("Hello", 1), config=thread("1"), context=ACME)

@@ -54,7 +54,7 @@ def test_recorded_recalls_are_answered_again_as_they_were_whatever_was_written_s
     before = rows(url)
     shown = 0
     for memory, name, many in life.recalled:
-        for one in memory.replay(name, profile=by_length):
+        for one in memory.admin.replay(name, profile=by_length):
             assert one.equal, str(one)
             assert sum(not each.held_out for each in one.then) == many
             shown += many
@@ -70,8 +70,8 @@ async def test_it_is_the_same_either_way(open_store: Opener, url: str) -> None:
         found = await call("get_context", "Who sold the boat?", run_id=Run("try-1", "whole"))
         (blank,) = await call("get_context_batch", [""], run_id=Run("try-2", "whole"))
         await call("store", "Ada sold the blue boat.", key="boat")
-        first, second = await call("replay", "whole")
-        (alone,) = await call("replay", "try-1")
+        first, second = await call("admin.replay", "whole")
+        (alone,) = await call("admin.replay", "try-1")
     assert (found.recall_id, blank.recall_id) == ("try-1", "try-2")
     assert first == alone
     assert (first.equal, second.equal) == (True, True)
@@ -85,7 +85,7 @@ def test_what_a_turn_recalled_is_replayed_by_its_id(store: TieredStore) -> None:
         shown = turn.assemble_context("Who sold the red boat?")
         turn.commit()
     memory.delete_memory("boat")
-    replayed = memory.replay("turn-1")
+    replayed = memory.admin.replay("turn-1")
     recalled = {each.key for one in replayed for each in one.then}
     assert "boat" in recalled
     assert {one.key for one in shown.fragments} <= recalled
@@ -95,7 +95,7 @@ def test_what_a_turn_recalled_is_replayed_by_its_id(store: TieredStore) -> None:
 def test_what_a_run_went_without_is_told_and_stays_so(store: TieredStore) -> None:
     memory = recorder(store)
     found = memory.get_context("red boat, piano", run_id="r", holdout=1.0, min_match=0)
-    (one,) = memory.replay("r")
+    (one,) = memory.admin.replay("r")
     assert (list(found), found.recall_id) == ([], "r")
     assert {each.key for each in one.now if each.held_out} == {"boat", "piano"}
     assert one.equal
@@ -108,7 +108,7 @@ def test_words_alone_are_replayed_by_words_alone(database_url: str, clock: Clock
         memory = recorder(store)
         found = memory.get_context("poison in the red boat")
         index["embed"].failures = -1000  # it is asked no more
-        (one,) = memory.replay(str(found.recall_id))
+        (one,) = memory.admin.replay(str(found.recall_id))
     assert found.by_words is not None
     assert [each.key for each in one.now] == [each.key for each in found]
     assert one.equal
@@ -126,7 +126,7 @@ def test_with_changed_weights_it_says_what_differs(store: TieredStore, tmp_path:
     memory = recorder(store)
     memory.get_context("Who sold the red boat?", run_id="r")
     other = beside(memory, settings=RECORDING, weights=changed_weights(tmp_path / "w.json"))
-    (one,) = other.replay("r")
+    (one,) = other.admin.replay("r")
     assert not one.equal
     (difference,) = [each for each in one.differences if each.key == "boat"]
     assert difference.then is not None
@@ -144,7 +144,7 @@ def test_with_a_changed_profile_it_differs(
     memory.get_context("Who sold the red boat?", run_id="r")
     half = replace(ranking.PROFILES["calibrated"], terms=lambda one, _: {"match": one.match / 2})
     monkeypatch.setitem(ranking.PROFILES, "calibrated", half)
-    (one,) = memory.replay("r")
+    (one,) = memory.admin.replay("r")
     assert [each.key for each in one.differences] == ["boat"]
 
 
@@ -154,9 +154,9 @@ def test_a_profile_of_ones_own_is_needed_again(
     memory = recorder(store)
     memory.get_context("Who sold the red boat?", run_id="r", profile=by_length)
     with pytest.raises(InvalidInputError, match=r"'by_length': give it, as profile="):
-        memory.replay("r")
-    (same,) = memory.replay("r", profile=by_length)
-    (other,) = memory.replay("r", profile=lambda one, _: one.match * 2)
+        memory.admin.replay("r")
+    (same,) = memory.admin.replay("r", profile=by_length)
+    (other,) = memory.admin.replay("r", profile=lambda one, _: one.match * 2)
     assert same.equal
     assert not other.equal
 
@@ -169,11 +169,13 @@ def test_nobody_sees_the_recalls_of_another_user_project_or_tenant(store: Tiered
         with pytest.raises(
             InvalidInputError, match="no recall of 'r' is recorded in tenant 'acme'"
         ):
-            coordinator(store, **{"project_id": "p", **other}).replay("r")
+            coordinator(store, **{"project_id": "p", **other}).admin.replay("r")
     with pytest.raises(InvalidInputError, match=r"CoordinatorSettings\(recall_days=30\)"):
-        coordinator(store, "beta", project_id="p", user_id="ada").replay("r")
-    assert coordinator(store, user_id="ada").replay("r"), "who names no project looks after all"
-    assert coordinator(store, project_id="p", user_id="ben").replay("shared")
+        coordinator(store, "beta", project_id="p", user_id="ada").admin.replay("r")
+    assert coordinator(store, user_id="ada").admin.replay("r"), (
+        "who names no project looks after all"
+    )
+    assert coordinator(store, project_id="p", user_id="ben").admin.replay("shared")
 
 
 def test_behind_the_wall_a_tenant_records_and_replays_its_own(
@@ -186,8 +188,8 @@ def test_behind_the_wall_a_tenant_records_and_replays_its_own(
     ):
         own = recorder(walled, tenant="beta")
         found = own.get_context("red boat", run_id="r")
-        replays: list[Replay] = own.replay("r")
-        assert coordinator(walled, project_id="p").replay("r")[0].equal
+        replays: list[Replay] = own.admin.replay("r")
+        assert coordinator(walled, project_id="p").admin.replay("r")[0].equal
     assert found.recall_id == "r"
     assert [one.equal for one in replays] == [True]
 
@@ -205,11 +207,11 @@ def test_what_is_forgotten_is_in_no_recorded_recall_and_the_others_stay(
         plan: Any = memory.forget(subject="Ada", plan=True)
         receipt: Any = memory.forget(subject="Ada")
         assert plan.counts["recalls"] == receipt.counts["recalls"] == 2
-        assert memory.verify_forgotten(receipt)
-        assert memory.replay("neither")[0].equal
-        assert garden.replay("beside")[0].equal
+        assert memory.admin.verify_forgotten(receipt)
+        assert memory.admin.replay("neither")[0].equal
+        assert garden.admin.replay("beside")[0].equal
         conn.execute("INSERT INTO memory.recalls SELECT * FROM kept ON CONFLICT DO NOTHING")
-    found = {(one.table, one.why) for one in memory.verify_forgotten(receipt).found}
+    found = {(one.table, one.why) for one in memory.admin.verify_forgotten(receipt).found}
     assert found == {
         ("recalls", "a row of a memory that was forgotten"),
         ("recalls", "it says what was forgotten"),
@@ -228,7 +230,7 @@ def test_so_it_is_with_a_key_a_user_and_a_tenant(
     receipt = forget(**what)
     assert receipt.counts["recalls"] == 1
     assert rows(url)[-1] == (0, None)
-    assert beside_of(memory, whose).verify_forgotten(receipt)
+    assert beside_of(memory, whose).admin.verify_forgotten(receipt)
 
 
 def beside_of(memory: MemoryCoordinator, user: str | None) -> MemoryCoordinator:
@@ -271,11 +273,11 @@ def test_it_is_recorded_only_where_that_is_asked_for_and_swept_when_its_days_are
     memory.get_context("red boat", run_id="r")
     clock.advance(days=29)
     store.sweep_ttl()
-    assert memory.replay("r")
+    assert memory.admin.replay("r")
     clock.advance(days=2)
     store.sweep_ttl()
     with pytest.raises(InvalidInputError, match="no recall of 'r'"):
-        memory.replay("r")
+        memory.admin.replay("r")
     assert rows(url)[-1] == (0, None)
 
 

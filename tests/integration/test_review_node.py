@@ -21,6 +21,7 @@ from langgraph.types import Command
 from langmem_tiers import MemoryContext, MemoryCoordinator, create_review_node
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError
 from langmem_tiers.graph.recall import MemoryState
+from langmem_tiers.memory.namespaces import Admin
 from tests.support.coded import coded
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Opener
@@ -104,9 +105,9 @@ async def test_a_person_is_asked_once_about_all_and_each_decision_is_carried_out
             {"key": "k0", "decision": "reject", "reason": "rejected by a person who reviewed it"},
             {"key": "k1", "decision": "release", "reason": "a test of ours"},
         ]
-        assert [each.key for each in await one.call("list_quarantined")] == ["k2"]
+        assert [each.key for each in await one.call("admin.list_quarantined")] == ["k2"]
         assert keys(await one.call("get_context", "")) == ["k1"]
-        events = (await one.call("history", "k1")).events
+        events = (await one.call("truth.history", "k1")).events
         assert (events[-1].kind, events[-1].reasons) == ("released", ("a test of ours",))
 
 
@@ -137,11 +138,11 @@ async def test_what_is_no_decision_changes_nothing_and_can_be_answered_again(
             (again,) = (await one.run(Command(resume=garbage)))["__interrupt__"]
             assert wrong in again.value["error"]
             assert len(again.value["memories"]) == 3
-            assert len(await one.call("list_quarantined")) == 3
+            assert len(await one.call("admin.list_quarantined")) == 3
 
         done = await one.run(Command(resume={"k0": "release"}))
         assert [each["key"] for each in done["reviewed"]] == ["k0"]
-        assert len(await one.call("list_quarantined")) == 2
+        assert len(await one.call("admin.list_quarantined")) == 2
 
 
 # Several at once
@@ -162,27 +163,28 @@ def meddled(
     """Coordinators for which this is done right before, or after, they carry out a decision."""
 
     def blocking(verb: str) -> Any:
-        @wraps(getattr(MemoryCoordinator, verb))
-        def decide(memory: MemoryCoordinator, key: str, **options: Any) -> Any:
+        @wraps(getattr(Admin, verb))
+        def decide(admin: Any, key: str, **options: Any) -> Any:
             if not after:
-                with_(memory, key)
-            done = getattr(MemoryCoordinator, verb)(memory, key, **options)
+                with_(admin.memory, key)
+            done = getattr(Admin, verb)(admin, key, **options)
             if after:
-                with_(memory, key)
+                with_(admin.memory, key)
             return done
 
         return decide
 
     def awaited(verb: str) -> Any:
-        @wraps(getattr(MemoryCoordinator, f"a{verb}"))
-        async def decide(memory: MemoryCoordinator, key: str, **options: Any) -> Any:
-            return await asyncio.to_thread(blocking(verb), memory, key, **options)
+        @wraps(getattr(Admin, f"a{verb}"))
+        async def decide(admin: Any, key: str, **options: Any) -> Any:
+            return await asyncio.to_thread(blocking(verb), admin, key, **options)
 
         return decide
 
     verbs = ("release", "reject")
     twins = {f"a{verb}": awaited(verb) for verb in verbs}
-    return type("Meddled", (MemoryCoordinator,), {**{one: blocking(one) for one in verbs}, **twins})
+    admin: Any = type("Meddling", (Admin,), {**{one: blocking(one) for one in verbs}, **twins})
+    return type("Meddled", (MemoryCoordinator,), {"admin": property(admin)})
 
 
 async def test_what_somebody_else_decided_meanwhile_is_not_decided_twice(
@@ -190,8 +192,8 @@ async def test_what_somebody_else_decided_meanwhile_is_not_decided_twice(
 ) -> None:
     async with reviewing(open_store, url) as one:
         await one.asked()
-        await one.call("release", "k0", reason=QUICKER)
-        await one.call("reject", "k1", reason=QUICKER)
+        await one.call("admin.release", "k0", reason=QUICKER)
+        await one.call("admin.reject", "k1", reason=QUICKER)
         await one.call("store", "The port of billing is 8080.", key="k1")
         done = await one.run(Command(resume={"k0": "reject", "k1": "release", "k2": "release"}))
 
@@ -209,7 +211,7 @@ async def test_of_two_people_at_the_same_moment_the_first_counts_and_the_graph_s
     open_store: Opener, url: str, ours: str, theirs: str
 ) -> None:
     def quicker(memory: MemoryCoordinator, key: str) -> None:
-        getattr(other(memory), theirs)(key, reason=QUICKER)
+        getattr(other(memory).admin, theirs)(key, reason=QUICKER)
 
     async with reviewing(open_store, url, attacks=2, coordinator=meddled(quicker)) as one:
         await one.asked()
@@ -218,7 +220,7 @@ async def test_of_two_people_at_the_same_moment_the_first_counts_and_the_graph_s
         assert done["reviewed"] == [told("k0", theirs), told("k1", theirs)]
         kept = {"k0", "k1"} if theirs == "release" else set()
         assert set(keys(await one.call("get_context", ""))) == kept
-        assert await one.call("list_quarantined") == []
+        assert await one.call("admin.list_quarantined") == []
 
 
 async def test_what_is_written_anew_as_it_is_released_stays_for_another_review(
@@ -256,14 +258,14 @@ async def test_a_run_that_fails_halfway_goes_on_where_it_was_and_tells_all_that_
         decisions = {"k0": {"decision": "release", "reason": "ours"}, "k1": "reject"}
         with pytest.raises(DatabaseError):
             await one.run(Command(resume=decisions))
-        assert keys(await one.call("list_quarantined")) == ["k1"]
+        assert keys(await one.call("admin.list_quarantined")) == ["k1"]
         done = await one.run(Command(resume=decisions))
 
         assert done["reviewed"] == [
             told("k0", "release", "ours"),
             told("k1", "reject", "rejected by a person who reviewed it"),
         ]
-        kinds = [event.kind for event in (await one.call("history", "k0")).events]
+        kinds = [event.kind for event in (await one.call("truth.history", "k0")).events]
         assert kinds == ["quarantined", "released"]
 
 
@@ -290,12 +292,12 @@ async def test_all_that_is_quarantined_can_be_read_page_by_page(
     open_store: Opener, url: str
 ) -> None:
     async with reviewing(open_store, url) as one:
-        (first,) = await one.call("list_quarantined", limit=1)
-        await one.call("reject", first.key, reason="seen")
-        (second,) = await one.call("list_quarantined", limit=1, after=first)
-        rest = await one.call("list_quarantined", after=second)
+        (first,) = await one.call("admin.list_quarantined", limit=1)
+        await one.call("admin.reject", first.key, reason="seen")
+        (second,) = await one.call("admin.list_quarantined", limit=1, after=first)
+        rest = await one.call("admin.list_quarantined", after=second)
         with pytest.raises(InvalidTypeError, match="of the page before, is a Quarantined"):
-            await one.call("list_quarantined", after="k0")
+            await one.call("admin.list_quarantined", after="k0")
 
     assert [each.key for each in (first, second, *rest)] == ["k0", "k1", "k2"]
 
@@ -310,11 +312,11 @@ async def test_a_plain_decision_holds_for_what_was_shown_and_not_for_what_was_wr
         (again,) = (await one.run(Command(resume=answer)))["__interrupt__"]
         assert again.value["error"] == "'k0': it was changed since you saw it: look at it again"
         assert again.value["memories"][0]["content"] == ATTACKS[2]
-        assert len(await one.call("list_quarantined")) == 2
+        assert len(await one.call("admin.list_quarantined")) == 2
 
         done = await one.run(Command(resume=answer))
         assert [each["key"] for each in done["reviewed"]] == ["k0", "k1"]
-        assert await one.call("list_quarantined") == []
+        assert await one.call("admin.list_quarantined") == []
         assert keys(await one.call("get_context", "")) == ["k0"]
 
 
@@ -325,7 +327,7 @@ async def test_what_came_in_since_is_decided_only_by_the_version_that_was_looked
         await one.asked()
         (again,) = (await one.run(Command(resume={"k1": "release"})))["__interrupt__"]
         assert again.value["error"].startswith("'k1' is nothing that you were asked about")
-        seen = {each.key: each for each in await one.call("list_quarantined")}["k1"]
+        seen = {each.key: each for each in await one.call("admin.list_quarantined")}["k1"]
         answer = {"k1": {"decision": "release", "version": seen.version.isoformat()}}
         done = await one.run(Command(resume=answer))
 
@@ -360,7 +362,7 @@ async def test_a_version_that_is_no_moment_is_asked_for_again_whatever_became_of
     async with reviewing(open_store, url, attacks=2) as one:
         await one.asked()
         if gone:
-            await one.call("reject", "k0", reason=QUICKER)
+            await one.call("admin.reject", "k0", reason=QUICKER)
         for version, wrong in (
             ("yesterday", "the version of 'k0' 'yesterday' is no date"),
             ("2026-01-01T00:00:00", "the version of 'k0' needs a time zone"),
@@ -376,19 +378,19 @@ async def test_a_version_that_is_no_moment_is_asked_for_again_whatever_became_of
 
 async def test_what_was_decided_can_be_read_by_ids(open_store: Opener, url: str) -> None:
     async with reviewing(open_store, url) as one:
-        held = await one.call("list_quarantined")
-        await one.call("release", "k0", reason=QUICKER)
-        await one.call("reject", "k1", reason="spam")
+        held = await one.call("admin.list_quarantined")
+        await one.call("admin.release", "k0", reason=QUICKER)
+        await one.call("admin.reject", "k1", reason="spam")
         since = {each.id: each.quarantined_at for each in held}
-        assert await one.call("decisions", since) == {
+        assert await one.call("admin.decisions", since) == {
             held[0].id: ("released", QUICKER),
             held[1].id: ("rejected", "spam"),
         }
         later = dict.fromkeys(since, held[0].quarantined_at + timedelta(days=9_000))
-        assert await one.call("decisions", later) == {}
+        assert await one.call("admin.decisions", later) == {}
         for junk in [["k0"], {"k0": held[0].quarantined_at}, {1: datetime(2026, 1, 1)}, {1: 5}]:  # noqa: DTZ001
             with pytest.raises(InvalidInputError):
-                await one.call("decisions", junk)
+                await one.call("admin.decisions", junk)
 
 
 @pytest.mark.parametrize("verb", ["release", "reject"])
@@ -398,15 +400,15 @@ async def test_what_is_not_quarantined_or_not_there_is_told_by_an_error_of_its_o
     async with calling(open_store, url, project_id="billing") as call:
         await call("store", "The port of billing is 8080.", key="port")
         with coded("not_quarantined", match="'port' is not quarantined"):
-            await call(verb, "port", reason="ours")
+            await call(f"admin.{verb}", "port", reason="ours")
         with coded("not_quarantined", match="there is no memory 'nobody'"):
-            await call(verb, "nobody", reason="ours")
+            await call(f"admin.{verb}", "nobody", reason="ours")
         for project in ("a", "b"):
             theirs = Caller(coordinator(call.memory.tiered_store, project_id=project), call.mode)
             await theirs("store", ATTACKS[0], source="web", key="several")
         with coded("not_quarantined", match="there is no memory 'several'"):
-            await call(verb, "several", reason="another project's")
+            await call(f"admin.{verb}", "several", reason="another project's")
         owner = Caller(coordinator(call.memory.tiered_store), call.mode)
         with pytest.raises(InvalidInputError, match="several memories of the tenant") as several:
-            await owner(verb, "several", reason="ours")
+            await owner(f"admin.{verb}", "several", reason="ours")
         assert several.value.code is None

@@ -118,11 +118,11 @@ async def test_what_was_a_joke_is_not_recalled_any_more_and_restoring_brings_it_
     assert [message for message, _ in by.shown] == [JOKE]
 
     memory, (told,) = memory_of(way.store), states[1]["revised"]
-    history = await memory.ahistory(told["retracted"])
+    history = await memory.truth.ahistory(told["retracted"])
     assert "taken back by the user's message" in str(history)
     then = await off_the_loop(lambda: known(way.store, known_at=clock.now - timedelta(seconds=30)))
     assert TWIN in then
-    restored = await memory.arestore(told["retracted"])
+    restored = await memory.truth.arestore(told["retracted"])
     assert len(restored.restored) == 3  # the answer, the message that took it back, and its answer
     assert {TWIN, JOKE, "Really? Amazing!"} <= set(await off_the_loop(known, way.store))
 
@@ -135,7 +135,7 @@ def test_what_is_corrected_is_recalled_as_the_correction_of_what_it_was_said_of(
     (told,) = second["revised"]
     assert f"{NO}\n(said of: {RENT})" in known(store)
     assert RENT not in known(store)
-    assert memory_of(store).rollback(told["move"])
+    assert memory_of(store).learning.rollback(told["move"])
     assert RENT in known(store)
 
 
@@ -204,7 +204,7 @@ def test_of_a_memory_that_is_taken_back_in_part_the_rest_stays(store: TieredStor
     assert both not in known(store)
     (kept,) = (one for one in memory_of(store).get_context("", limit=9) if one.content == rest)
     assert (kept.speaker, kept.session_id) == ("user", "t0")
-    memory_of(store).restore(told["retracted"])
+    memory_of(store).truth.restore(told["retracted"])
     assert both in known(store)
 
 
@@ -212,13 +212,13 @@ def test_a_reminder_that_is_called_off_is_not_raised(store: TieredStore, clock: 
     never = "Never mind the dentist, I cancelled."
     by = judge(("retract", "dentist", 0.9, ""), on=never)
     dentist, memory = "Call the dentist.", memory_of(store)
-    memory.intend(dentist, at=clock.now + timedelta(days=1))
+    memory.reminders.add(dentist, at=clock.now + timedelta(days=1))
     (state,) = talk(store, by, never)
     assert len(state["revised"]) == 1
     clock.advance(days=2)
-    assert memory.remind("Hello") == []
-    memory.restore(state["revised"][0]["retracted"])
-    assert [one.content for one in memory.remind("Hello")] == [dentist]
+    assert memory.reminders.due("Hello") == []
+    memory.truth.restore(state["revised"][0]["retracted"])
+    assert [one.content for one in memory.reminders.due("Hello")] == [dentist]
 
 
 def test_a_run_that_is_repeated_is_judged_once_and_a_later_turn_has_its_own_word(
@@ -258,7 +258,7 @@ async def test_without_a_judge_no_words_take_anything_back_or_end_it(
         assert "revised" not in state
     left = await off_the_loop(lambda: memory_of(way.store).get_context("", limit=50))
     assert sorted(one.content for one in left if one.speaker == "user") == sorted([fact, back] * 2)
-    assert {(await memory_of(way.store).aexplain(one.key)).state for one in left} == {None}
+    assert {(await memory_of(way.store).learning.aexplain(one.key)).state for one in left} == {None}
 
 
 def test_what_is_no_model_is_refused_and_so_is_a_text_that_says_nothing(
@@ -267,4 +267,4 @@ def test_what_is_no_model_is_refused_and_so_is_a_text_that_says_nothing(
     with pytest.raises(InvalidTypeError, match="chat model"):
         create_remember_node(judge="gpt")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="text is empty"):
-        memory_of(store).revise(" ", judge=judge())
+        memory_of(store).truth.revise(" ", judge=judge())

@@ -65,9 +65,9 @@ async def test_a_session_leaves_facts_and_a_digest_and_no_notes(
     }  # fmt: skip
     async with calling(open_store, url, **whose) as call:
         await asyncio.to_thread(noted, Caller(call.memory, "batch").memory, clock)
-        report = await call("consolidate_session")
+        report = await call("admin.consolidate_session")
         found = {key: await call("get", key) for key in (*report.semantic, *report.episodic)}
-        assert await call("consolidate_session") == SessionReport(session_id="chat")
+        assert await call("admin.consolidate_session") == SessionReport(session_id="chat")
 
     assert str(report).splitlines() == [
         "session chat: 6 notes cleared, 1 kept, 1 digest, 0 moved to working",
@@ -96,7 +96,7 @@ def test_a_note_that_was_pinned_is_lifted_and_stays_pinned(memory: MemoryCoordin
     item = store.get(namespace, "pinned")
     assert item is not None
     store.put(namespace, "pinned", {**item.value, "pinned": True})
-    report = memory.consolidate_session()
+    report = memory.admin.consolidate_session()
 
     (one,) = kept(memory, report)["semantic"]
     assert (one.content, one.value["pinned"]) == ("Allergic to peanuts", True)
@@ -121,7 +121,7 @@ def test_a_note_is_lifted_that_was_recalled_in_more_than_one_turn(
         assert keys(memory.get_context("Where is the ledger?", run_id=turn, min_match=0)) == [
             "note"
         ]
-    report = memory.consolidate_session()
+    report = memory.admin.consolidate_session()
 
     assert report.reasons == ({RECALLED: 1} if lifted else {})
     assert report.not_kept == ({} if lifted else {UNTOLD: 1})
@@ -133,7 +133,7 @@ def test_each_text_that_was_noted_is_found_in_what_is_stored(
     huge = "so many words " * 1_400 + "end"
     long = {f"long{n}": f"line {n}\nof a file: {'x' * 3_000} end {n}" for n in range(7)}
     noted(memory, clock, {**NOTES, **long, "huge": huge}, source="agent")
-    report = memory.consolidate_session()
+    report = memory.admin.consolidate_session()
 
     stored = texts(url)
     assert all(text in stored for text in (*NOTES.values(), *long.values(), huge))
@@ -156,7 +156,7 @@ def test_other_sessions_projects_and_tenants_are_left_alone(
         one.store("Said hello", "episodic", tier="short_term", key=f"said{number}")
     noted(memory, clock)
     before = {row for rows in tables(url).values() for row in rows if "other" in row[0]}
-    assert memory.consolidate_session().cleared == 6
+    assert memory.admin.consolidate_session().cleared == 6
     assert before <= {row for rows in tables(url).values() for row in rows}
     assert {tier_of(url, f"said{n}")[0] for n in range(3)} == {"short_term"}
 
@@ -165,7 +165,7 @@ def test_without_a_project_a_session_ends_in_all_of_them(store: TieredStore, url
     for project in ("billing", "ship.ping", None):
         one = coordinator(store, project_id=project, session_id="chat")
         one.store("The timeout of the mailer is 30s", "working", importance=0.9)
-    report = coordinator(store).consolidate_session("chat")
+    report = coordinator(store).admin.consolidate_session("chat")
     assert (report.cleared, len(report.semantic), len(report.episodic)) == (3, 3, 3)
     with psycopg.connect(url) as conn:
         rows = conn.execute("SELECT DISTINCT namespace FROM memory.memories ORDER BY 1").fetchall()
@@ -177,11 +177,11 @@ def test_what_else_is_in_short_term_rises_with_its_key_and_its_way_back(
 ) -> None:
     memory.store("Anna asked for the ledger", "episodic", tier="short_term", key="said")
     noted(memory, clock)
-    report = memory.consolidate_session()
+    report = memory.admin.consolidate_session()
     assert (report.risen, tier_of(url, "said")) == (1, ["working"])
     clock.advance(days=30)
     assert there(memory.get("said")).tier == "working"
-    memory.rollback(report.moves[0])
+    memory.learning.rollback(report.moves[0])
     assert tier_of(url, "said") == ["short_term"]
 
 
@@ -191,7 +191,7 @@ def test_a_note_that_rose_before_is_cleared_as_well(
     memory.store("Read the mail", "working", tier="working", key="elsewhere")
     noted(memory, clock)
     memory.tiered_store.move(("acme", "billing", "chat"), "once", "working")
-    assert memory.consolidate_session().cleared == 7
+    assert memory.admin.consolidate_session().cleared == 7
     assert "Read the mail" in texts(url)
 
 
@@ -250,7 +250,7 @@ async def test_two_that_end_a_session_at_once_keep_everything_once(
 ) -> None:
     noted(memory, clock)
     reports = await asyncio.gather(
-        *(asyncio.to_thread(memory.consolidate_session) for _ in range(4))
+        *(asyncio.to_thread(memory.admin.consolidate_session) for _ in range(4))
     )
     assert sorted(one.cleared for one in reports) == [0, 0, 0, 6]
     assert types(url) == {"semantic": 1, "episodic": 1}
@@ -259,11 +259,11 @@ async def test_two_that_end_a_session_at_once_keep_everything_once(
 def test_a_session_must_be_named(store: TieredStore) -> None:
     memory = coordinator(store)
     with pytest.raises(InvalidInputError, match="no session is named"):
-        memory.consolidate_session()
+        memory.admin.consolidate_session()
     with pytest.raises(InvalidInputError, match="session_id"):
-        memory.consolidate_session("")
+        memory.admin.consolidate_session("")
     with pytest.raises(InvalidTypeError, match="chat model"):
-        memory.consolidate_session("chat", model="gpt")  # type: ignore[arg-type]
+        memory.admin.consolidate_session("chat", model="gpt")  # type: ignore[arg-type]
 
 
 def test_a_cycle_ends_sessions_as_the_verb_does(

@@ -86,7 +86,7 @@ async def test_a_session_of_three_hours_loses_none_of_its_notes(
             clock.now = began + timedelta(minutes=45 * number)
             await hooks("on_user_prompt_submit", prompt)
         clock.now = began + timedelta(hours=3)
-        noted = await call("session_notes")
+        noted = await call("admin.session_notes")
         stop = await hooks("on_session_stop")
         (digest,) = [there(await call("get", key)) for key in stop.report.episodic]
     assert [one.content for one in noted] == list(PROMPTS)
@@ -106,11 +106,11 @@ def test_a_session_that_nobody_ends_loses_nothing_and_a_cycle_ends_it(
     memory.store("Call the vendor", "plan", key="plan")
     clock.advance(days=days, minutes=1)
     assert store.sweep_ttl() == 0
-    assert [one.content for one in memory.session_notes()] == list(PROMPTS)
+    assert [one.content for one in memory.admin.session_notes()] == list(PROMPTS)
 
     report = cycle(store, memory)
     assert (report.count("session_end"), report.count("rise"), report.count("expire")) == (2, 1, 0)
-    assert memory.session_notes() == []
+    assert memory.admin.session_notes() == []
     assert tier_of(url, "plan") == ["working"]
     another = coordinator(store, project_id="billing", session_id="another")
     for said in (*PROMPTS, "The office closes at six."):
@@ -128,7 +128,7 @@ def test_a_session_is_idle_once_nobody_wrote_in_it_or_read_its_notes_for_a_day(
     memory.store("Order 7 was refunded", "episodic")  # in working, of the same session
     clock.advance(hours=20)
     assert cycle(store, memory).count("session_end") == 1
-    assert namesake.session_notes() == []
+    assert namesake.admin.session_notes() == []
     assert there(memory.get("note")).content == PROMPTS[0]
     store.runner.run(store.flows.flush())
     clock.advance(minutes=SESSION_IDLE_MINUTES - 1)
@@ -180,7 +180,7 @@ def test_a_life_that_was_chosen_holds_in_a_session_too(url: str, clock: Clock) -
         memory = coordinator(store, **WHOSE)
         memory.store(PROMPTS[0], "working", key="note", importance=0.95)
         clock.advance(minutes=6)
-        assert memory.session_notes() == []
+        assert memory.admin.session_notes() == []
         report = cycle(store, memory)
     assert (report.count("rise"), report.count("expire")) == (0, 1)
 
@@ -269,7 +269,7 @@ def test_a_session_end_counts_what_expired_unread(
     store.get(namespace, "read")
     clock.advance(minutes=62)
     memory.store(PROMPTS[0], "working")
-    report = memory.consolidate_session()
+    report = memory.admin.consolidate_session()
     assert (report.cleared, report.expired_unread) == (1, 1)
     assert "1 expired unread" in str(report)
-    assert memory.consolidate_session().cleared == 0
+    assert memory.admin.consolidate_session().cleared == 0

@@ -63,7 +63,7 @@ def test_what_an_agents_session_said_is_read_once_and_stays(
     talk(store, "I live in Lisbon with my dog Rex.", answer="Then we ship by boat.")
     model = Reading()
 
-    report = memory.consolidate_session(model=model)
+    report = memory.admin.consolidate_session(model=model)
 
     (shown,) = model.shown
     assert "Lisbon" in shown
@@ -71,15 +71,15 @@ def test_what_an_agents_session_said_is_read_once_and_stays(
     assert (report.cleared, len(report.semantic), len(report.episodic)) == (0, 1, 1)
     digest = there(memory.get(report.episodic[0]))
     assert digest.content.splitlines()[1:] == ["From I live in Lisbon with my dog Rex. on"]
-    learned = memory.explain(report.semantic[0])
+    learned = memory.learning.explain(report.semantic[0])
     assert [one.content for one in learned.origins] == ["Then we ship by boat."]
-    assert len(memory.explain(report.episodic[0]).origins) == 2
+    assert len(memory.learning.explain(report.episodic[0]).origins) == 2
     assert len(memory.get_context("", memory_types=["episodic"])) == 3  # what was said stays
 
-    assert memory.consolidate_session(model=model).episodic == ()
+    assert memory.admin.consolidate_session(model=model).episodic == ()
     clock.advance(days=2)
     talk(store, "We moved to Porto.")
-    memory.consolidate_session(model=model)
+    memory.admin.consolidate_session(model=model)
     assert len(model.shown) == 2
     assert "Porto" in model.shown[1]
     assert "Lisbon" not in model.shown[1]
@@ -107,7 +107,7 @@ def test_without_a_model_what_was_said_stays_as_it_is(
 ) -> None:
     talk(store, "I live in Lisbon with my dog Rex.")
     before = tables(url)
-    report = memory.consolidate_session()
+    report = memory.admin.consolidate_session()
     assert (report.cleared, report.semantic, report.episodic) == (0, (), ())
     assert tables(url) == before
 
@@ -120,7 +120,7 @@ def test_a_session_of_any_length_is_read_whole_in_pieces(
     texts = ["\n".join(said)] if long else said
     memory.store_many([{"content": one, "speaker": "user"} for one in texts])
     model = Reading()
-    report = memory.consolidate_session(model=model)
+    report = memory.admin.consolidate_session(model=model)
     assert all(len(one) < 50_000 for one in model.shown)
     assert "".join(note for one in model.shown for note in notes_in(one)) == "".join(texts)
     assert len(model.shown) > 3
@@ -156,7 +156,7 @@ def test_what_a_session_noted_and_said_is_read_together(
     assert night(store, model).count("session_end") == 1
     (shown,) = model.shown
     assert shown.index("mailer") < shown.index("timeout")
-    assert memory.session_notes() == []
+    assert memory.admin.session_notes() == []
     assert night(store, model).count("session_end") == 0
 
 
@@ -165,7 +165,7 @@ async def test_two_that_end_a_session_at_once_keep_what_it_said_once(
 ) -> None:
     talk(store, "I live in Lisbon with my dog Rex.")
     models = [Reading() for _ in range(3)]
-    ends = [asyncio.to_thread(memory.consolidate_session, model=one) for one in models]
+    ends = [asyncio.to_thread(memory.admin.consolidate_session, model=one) for one in models]
     reports = await asyncio.gather(*ends)
     assert sum(len(one.semantic) for one in reports) == 1
     assert types(url) == {"episodic": 3, "semantic": 1}
@@ -177,7 +177,7 @@ def test_what_is_deleted_while_a_model_reads_is_not_kept_by_it(
     talk(store, "I live in Lisbon.", "My PIN is 4711.", answer="")
     (pin,) = [one for one in memory.get_context("") if "PIN" in one.content]
     model = Reading(before=lambda: memory.delete_memory(pin.key))
-    report = memory.consolidate_session(model=model)
+    report = memory.admin.consolidate_session(model=model)
     assert len(model.shown) == 2
     kept = [there(memory.get(key)).content for key in (*report.semantic, *report.episodic)]
     assert not any("4711" in one for one in kept)
@@ -187,9 +187,9 @@ def test_what_was_drawn_from_something_goes_with_it_when_that_is_taken_back(
     store: TieredStore, memory: MemoryCoordinator
 ) -> None:
     talk(store, "My PIN is 4711.", answer="")
-    memory.consolidate_session(model=Reading())
+    memory.admin.consolidate_session(model=Reading())
     (pin,) = [one for one in memory.get_context("") if one.content == "My PIN is 4711."]
-    memory.retract(pin.key, reason="It is a secret")
+    memory.truth.retract(pin.key, reason="It is a secret")
     assert memory.get_context("") == []
     assert memory.delete_memory(pin.key)
     assert memory.get_context("") == []
@@ -201,6 +201,6 @@ def test_a_model_that_fails_leaves_the_session_to_be_read_another_time(
     talk(store, "I live in Lisbon with my dog Rex.")
     before = tables(url)
     with pytest.raises(ModelError):
-        memory.consolidate_session(model=Reading(fails=True))
+        memory.admin.consolidate_session(model=Reading(fails=True))
     assert tables(url) == before
-    assert memory.consolidate_session(model=Reading()).semantic
+    assert memory.admin.consolidate_session(model=Reading()).semantic

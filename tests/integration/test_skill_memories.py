@@ -39,7 +39,7 @@ def trace(name: str, tools: str = "search open answer", *, succeeded: bool = Tru
 
 def proposed(memory: MemoryCoordinator) -> str:
     """Three runs that make a skill; its key."""
-    *_, skills = [memory.learn_skills(trace(name)) for name in "123"]
+    *_, skills = [memory.learning.learn_skills(trace(name)) for name in "123"]
     return str(skills[0].key)
 
 
@@ -61,9 +61,9 @@ async def test_what_recurs_in_successful_runs_is_proposed_as_a_skill(
     async with open_store(url=url, index=text_index()) as driver:
         store = tiered(driver)
         call = Caller(MemoryCoordinator(store, context=ACME), driver.mode)
-        results = [await call("learn_skills", trace(name)) for name in "1223"]
-        failed = await call("learn_skills", trace("4", succeeded=False))
-        unchanged = await call("learn_skills")
+        results = [await call("learning.learn_skills", trace(name)) for name in "1223"]
+        failed = await call("learning.learn_skills", trace("4", succeeded=False))
+        unchanged = await call("learning.learn_skills")
         (skill,) = await off_the_loop(memories, store, "skill")
         episodes = await off_the_loop(memories, store, "episodic")
 
@@ -88,9 +88,11 @@ def test_a_deleted_skill_is_proposed_again_and_one_that_is_somebodys_own_stays(
 ) -> None:
     key = proposed(memory)
     memory.delete_memory(key)
-    assert [(one.stored, one.key) for one in memory.learn_skills(trace("4"))] == [(True, key)]
+    assert [(one.stored, one.key) for one in memory.learning.learn_skills(trace("4"))] == [
+        (True, key)
+    ]
     memory.store("How we search", memory_type="skill", key=key)
-    assert [one.stored for one in memory.learn_skills(trace("5"))] == [False]
+    assert [one.stored for one in memory.learning.learn_skills(trace("5"))] == [False]
     found = memory.get(key)
     assert found is not None
     assert found.content == "How we search"
@@ -102,19 +104,19 @@ def test_a_proposed_skill_is_promoted_once_it_has_proven_itself(
     key = proposed(memory)
     policy = PromotionPolicy(min_access_count=0, min_projects=1)
     clock.advance(days=8)
-    assert memory.promote(policy=policy) == []
+    assert memory.learning.promote(policy=policy) == []
     found = memory.get(key)
     assert found is not None
-    memory.record_outcome([found], success=True, run_id="x")
+    memory.learning.record_outcome([found], success=True, run_id="x")
 
-    (promotion,) = memory.promote(policy=policy)
+    (promotion,) = memory.learning.promote(policy=policy)
     assert (promotion.promoted, promotion.key) == (True, key)
-    memory.learn_skills(trace("4"))
+    memory.learning.learn_skills(trace("4"))
     everybodys = MemoryCoordinator(ready, context=replace(ACME, project_id="elsewhere"))
     for told, tier in ((memory, "working"), (everybodys, "long_term")):
         current = told.get_context("", memory_types=["skill"])
         assert [one.tier for one in current] == [tier]
-    assert memory.rollback(str(promotion.move))
+    assert memory.learning.rollback(str(promotion.move))
     assert skills(ready) == {"search open answer": (4, 1.0)}
 
 
@@ -130,7 +132,7 @@ def test_what_is_no_trace_bound_or_outcome_is_refused_and_nothing_is_stored(
     ]
     for one, options, says in wrong:
         with pytest.raises(InvalidInputError, match=says):
-            memory.learn_skills(one, **options)
+            memory.learning.learn_skills(one, **options)
     with pytest.raises(InvalidInputError, match="success"):
         create_skill_node(None)  # type: ignore[arg-type]
     assert memory.stats().total_count == 0
@@ -155,9 +157,9 @@ def test_what_was_read_before_another_run_wrote_does_not_stand(
     ready: TieredStore, memory: MemoryCoordinator
 ) -> None:
     for name in "12":
-        memory.learn_skills(trace(name))
+        memory.learning.learn_skills(trace(name))
     slow = learn_skills(memory, trace("3"), min_support=3)
-    ready.run(overtaken(slow, lambda: memory.learn_skills(trace("4"))))
+    ready.run(overtaken(slow, lambda: memory.learning.learn_skills(trace("4"))))
 
     assert skills(ready) == {"search open answer": (4, 1.0)}
 
@@ -168,7 +170,7 @@ async def test_runs_at_once_on_several_stores_lose_no_support(url: str) -> None:
     async def work(own: int, store: TieredStore) -> None:
         async with opened_store(store, "async" if own % 2 else "sync"):
             memory = MemoryCoordinator(store, context=ACME)
-            runs = (memory.alearn_skills(trace(f"{own}-{number}")) for number in range(8))
+            runs = (memory.learning.alearn_skills(trace(f"{own}-{number}")) for number in range(8))
             await asyncio.gather(*runs)
 
     await asyncio.gather(*(work(own, store) for own, store in enumerate(stores)))
@@ -228,7 +230,7 @@ FROM generate_series(0, 9) t, generate_series(1, 4000) i;
 def test_the_newest_traces_are_read_from_an_index_and_no_more(server_url: str) -> None:
     with loaded(server_url, _FILL) as store:
         memory = coordinator(store, "tenant3", project_id="billing")
-        asked = named(calls_of(store, memory.learn_skills), "recent_traces")
+        asked = named(calls_of(store, memory.learning.learn_skills), "recent_traces")
         for mode in MODES:
             found = plan(store, asked, mode)
             assert found["Actual Rows"] == MOST_TRACES

@@ -225,7 +225,7 @@ def test_nothing_is_kept_of_what_passes_or_of_what_may_be_another_errand(
     network.day(store, INSTALL, hold_repeats=True)
 
     assert network.ran == [INSTALL, retry, INSTALL]
-    assert memory.get_lessons(error, tools="shell") == []
+    assert memory.learning.get_lessons(error, tools="shell") == []
     assert memories(store, "attempt") == []
 
 
@@ -242,8 +242,8 @@ def test_an_attempt_is_shown_as_what_it_is_beside_the_same_error_and_holds_no_ca
     call = 'shell({"command": "add 1234", "folder": "/srv"})'
     assert f"failed: {BAD_NUMBER}; later {call} worked" in " ".join(said.split())
     assert "Do instead" not in said
-    assert memory.get_lessons(tools="shell") == []  # of the tool alone it says nothing
-    assert memory.get_lessons(query="set up the project: add 1,234")
+    assert memory.learning.get_lessons(tools="shell") == []  # of the tool alone it says nothing
+    assert memory.learning.get_lessons(query="set up the project: add 1,234")
     assert memory.get_context("Set up the project")
 
 
@@ -299,14 +299,14 @@ def test_a_hold_that_was_wrong_is_not_repeated_until_its_lesson_is_learned_anew(
     assert working.ran == [command]
     insisting.invoke({"messages": [asks()]}, context=ACME)
     assert working.ran == [command] * 3
-    assert memory.get_lessons(tools="shell")
-    assert memory.stop_holding(wrong["original_approach"], tool="shell") == 0
+    assert memory.learning.get_lessons(tools="shell")
+    assert memory.learning.allow(wrong["original_approach"], tool="shell") == 0
 
     clock.advance(seconds=1)
     learned(store, **wrong)
-    assert memory.stop_holding(wrong["original_approach"], tool="shell") == 1
+    assert memory.learning.allow(wrong["original_approach"], tool="shell") == 1
     with pytest.raises(InvalidInputError, match="approach is empty"):
-        memory.stop_holding(" ", tool="shell")
+        memory.learning.allow(" ", tool="shell")
 
 
 def test_what_works_is_held_by_no_successor_and_stands_in_no_way_back(
@@ -314,18 +314,18 @@ def test_what_works_is_held_by_no_successor_and_stands_in_no_way_back(
 ) -> None:
     key, call = learned(store), 'add({"amount": "1,234"})'
     clock.advance(days=1)
-    assert memory.stop_holding(call, tool="add") == 1
-    assert memory.stop_holding(call, tool="add") == 0
+    assert memory.learning.allow(call, tool="add") == 1
+    assert memory.learning.allow(call, tool="add") == 0
     policy = PromotionPolicy(min_access_count=0, min_success_rate=0, min_age_days=0, min_projects=1)
-    memory.get_lessons(tools="add", run_id="r")
-    memory.record_outcome(run_id="r", success=True)
+    memory.learning.get_lessons(tools="add", run_id="r")
+    memory.learning.record_outcome(run_id="r", success=True)
     clock.advance(days=1)
     moved = memory.promote_to_long_term(key, policy=policy)
     assert moved.promoted, moved
 
-    assert list(memory.get_lessons(tools="add", approach=call)) == []
-    assert memory.stop_holding(call, tool="add") == 0
-    assert memory.rollback(str(moved.move))
+    assert list(memory.learning.get_lessons(tools="add", approach=call)) == []
+    assert memory.learning.allow(call, tool="add") == 0
+    assert memory.learning.rollback(str(moved.move))
 
 
 def test_a_lesson_comes_before_many_attempts_of_the_same_failure(
@@ -333,13 +333,13 @@ def test_a_lesson_comes_before_many_attempts_of_the_same_failure(
 ) -> None:
     failed = "--- FAIL: TestTotal (0.00s)\n    cart_test.go:9: got 4, want 3\nFAIL\n"
     key = learned(store, failure=failed, tool="go", improved_approach="count once")
-    memory.reflect(
+    memory.learning.reflect(
         [
             FailedAttempt(task_id=f"t{n}", approach=f"go test {n}", error=failed, tool="go")
             for n in range(110)
         ]
     )
-    assert memory.get_lessons(failed, tools="go")[0].key == key
+    assert memory.learning.get_lessons(failed, tools="go")[0].key == key
 
 
 def test_lessons_are_found_by_what_is_asked_alone_and_by_no_short_name(
@@ -347,10 +347,10 @@ def test_lessons_are_found_by_what_is_asked_alone_and_by_no_short_name(
 ) -> None:
     key = learned(store, task_id="T-1", improved_approach="knead the dough for ten minutes")
 
-    assert memory.get_lessons(query="how long to knead the dough")[0].key == key
-    others = memory.get_lessons(query="T-12 deploy the service to staging")
+    assert memory.learning.get_lessons(query="how long to knead the dough")[0].key == key
+    others = memory.learning.get_lessons(query="T-12 deploy the service to staging")
     assert not any("task" in one.explanation for one in others)
-    assert list(memory.get_lessons()) == []
+    assert list(memory.learning.get_lessons()) == []
 
 
 # Lessons by the verb
@@ -362,12 +362,12 @@ def test_lessons_of_what_was_tried_in_just_one_form_can_be_asked_for(
     key = learned(store)
     learned(store, original_approach="something else", improved_approach="more", task_id="Other")
 
-    assert len(memory.get_lessons(tools="add")) == 2
-    found = memory.get_lessons(tools="add", approach='add({"amount": "1,234"})')
+    assert len(memory.learning.get_lessons(tools="add")) == 2
+    found = memory.learning.get_lessons(tools="add", approach='add({"amount": "1,234"})')
     assert [one.key for one in found] == [key]
-    assert list(memory.get_lessons(tools="add", approach="nothing of it")) == []
+    assert list(memory.learning.get_lessons(tools="add", approach="nothing of it")) == []
     with pytest.raises(InvalidInputError, match="approach is empty"):
-        memory.get_lessons(tools="add", approach=" ")
+        memory.learning.get_lessons(tools="add", approach=" ")
 
 
 def test_lessons_of_no_tool_come_before_those_of_any_and_those_of_the_tools_alone(
@@ -379,13 +379,13 @@ def test_lessons_of_no_tool_come_before_those_of_any_and_those_of_the_tools_alon
         learned(store, task_id=tool or TASK, improved_approach=f"way {n}", failure=why, tool=tool)
         for n, (why, tool) in enumerate(told)
     )
-    found = memory.get_lessons(error, tools=["add", "pay"])
+    found = memory.learning.get_lessons(error, tools=["add", "pay"])
     assert [one.key for one in found] == [bare, in_tool, other]
-    assert memory.get_lessons(error, tools="pay")[0].key == bare
+    assert memory.learning.get_lessons(error, tools="pay")[0].key == bare
 
     long = ValueError("the division went on for ever, " * 20)
     key = learned(store, failure=long, tool="run_python", improved_approach="way 4")
-    assert memory.get_lessons(long)[0].key == key
+    assert memory.learning.get_lessons(long)[0].key == key
 
 
 # Reminders
@@ -393,8 +393,8 @@ def test_lessons_of_no_tool_come_before_those_of_any_and_those_of_the_tools_alon
 
 async def test_a_tool_call_is_held_once_by_what_is_intended_before_it(way: Way) -> None:
     memory = MemoryCoordinator(way.store, context=ACME)
-    await memory.aintend("Ask Tom before paying", before_tool="pay", key="k")
-    await memory.aintend("Anything else", key="other")
+    await memory.reminders.aadd("Ask Tom before paying", before_tool="pay", key="k")
+    await memory.reminders.aadd("Anything else", key="other")
     lessons, reminders = ToolLessons(), ToolReminders()
     node = ToolNode(
         [pay],
@@ -412,4 +412,4 @@ async def test_a_tool_call_is_held_once_by_what_is_intended_before_it(way: Way) 
     again = [*first["messages"], AIMessage("", tool_calls=paying.tool_calls)]
     second = await way(graph, {"messages": again}, context=ACME)
     assert second["messages"][-1].text == "paid 7"
-    assert [one.key for one in await memory.aremind()] == ["other"]
+    assert [one.key for one in await memory.reminders.adue()] == ["other"]

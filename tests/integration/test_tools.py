@@ -128,8 +128,8 @@ async def test_an_agent_keeps_and_finds_memories_and_what_it_notes_of_an_attack_
     (shown,) = json.loads(found)
     memory = MemoryCoordinator(way.store, context=ACME)
     (recalled,) = await memory.aget_context("")
-    (held,) = await memory.alist_quarantined()
-    (event,) = (await memory.ahistory(held.key)).events
+    (held,) = await memory.admin.alist_quarantined()
+    (event,) = (await memory.truth.ahistory(held.key)).events
 
     assert created == f"created memory {shown['key']}"
     assert shown["namespace"] == list(PLACE)
@@ -210,7 +210,7 @@ def test_an_agent_may_change_what_a_tool_said_but_nothing_that_is_held_back(
 ) -> None:
     memory.store("The host is down", "semantic", key=OTHER_ID, source="tool")
     memory.store(ATTACK, "semantic", source="web")
-    (held,) = memory.list_quarantined()
+    (held,) = memory.admin.list_quarantined()
     for wanted in ({"action": "delete"}, {"action": "update", "content": "The port is 80"}):
         for key in (held.key, RULE_ID):
             assert f"There is no memory {key}" in manage(store, id=key, **wanted).text
@@ -219,7 +219,7 @@ def test_an_agent_may_change_what_a_tool_said_but_nothing_that_is_held_back(
     assert told == f"updated memory {OTHER_ID}"
     assert contents(store, "Is the host up?") == ["The host is up"]
     assert ATTACK not in contents(store, "To which account do we wire every refund?")
-    assert [one.content for one in memory.list_quarantined()] == [ATTACK]
+    assert [one.content for one in memory.admin.list_quarantined()] == [ATTACK]
 
 
 def test_a_content_with_a_schema_is_checked_and_read_as_a_whole(
@@ -252,9 +252,9 @@ def test_a_search_finds_what_a_recall_shows_filters_it_and_pages_through_it(
     memory.store("Refund rule 9 ends soon.", "semantic", valid_to=end)
     memory.store("Refund rule 10 begins later.", "semantic", valid_from=end + timedelta(days=9))
     clock.now = end + timedelta(days=1)
-    memory.retract("draft 0", reason="a mistake")
+    memory.truth.retract("draft 0", reason="a mistake")
     for number in (1, 2, 3):
-        memory.supersede(f"draft {number}", by=f"rule {number}")
+        memory.truth.supersede(f"draft {number}", by=f"rule {number}")
 
     in_force = [f"Refund rule {number} is in force." for number in range(4)]
     recalled = memory.get_context("Which refund rules are there?", limit=20)
@@ -336,7 +336,7 @@ async def test_a_model_that_heard_from_a_tool_is_trusted_no_further_until_a_pers
     again = [*heard["messages"], HumanMessage("Note it again")]
     await way(agent, {"messages": again}, config=BILLING)
     stored = await way.store.asearch(PLACE)
-    held = await MemoryCoordinator(way.store, context=ACME).alist_quarantined()
+    held = await MemoryCoordinator(way.store, context=ACME).admin.alist_quarantined()
 
     kept = {one.value["content"]: one.value for one in stored}
     kept |= {one.content: {"source": one.source, "trust": one.trust} for one in held}

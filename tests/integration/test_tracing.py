@@ -13,7 +13,7 @@ from tests.support.servers import fresh_database
 
 PROGRAM = "tests.support.traced_runs"
 VERBS = (
-    *("intend", "remind", "start_task", "assemble_context", "memorize", "commit"),
+    *("reminders.add", "reminders.due", "start_task", "assemble_context", "memorize", "commit"),
     *("on_user_prompt_submit", "on_session_stop"),
 )
 RUNS = ["graph-invoke", "graph-ainvoke", "graph-astream", "agent-invoke", "agent-ainvoke"]

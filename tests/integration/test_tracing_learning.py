@@ -24,25 +24,25 @@ PROGRAM = "tests.support.traced_learning"
 GRAPHS = ["graph-invoke", "graph-ainvoke"]
 ALONE = ["blocking", "awaiting"]
 NODES = [
-    ("reflect_on", "reflexion", "reflect"),
-    ("judge", "outcome", "record_outcome"),
-    ("raise", "promotion", "demote"),
-    ("raise", "promotion", "promote"),
-    ("gain", "evolution", "evolve"),
-    ("practise", "skills", "learn_skills"),
+    ("reflect_on", "reflexion", "learning.reflect"),
+    ("judge", "outcome", "learning.record_outcome"),
+    ("raise", "promotion", "learning.demote"),
+    ("raise", "promotion", "learning.promote"),
+    ("gain", "evolution", "learning.evolve"),
+    ("practise", "skills", "learning.learn_skills"),
 ]
 TOOLS = {
     "store_pattern",
     "store_reflexion",
-    "reflect",
-    "expose",
-    "record_outcome",
+    "learning.reflect",
+    "learning.record_exposure",
+    "learning.record_outcome",
     "promote_to_long_term",
-    "promote",
-    "demote",
-    "rollback",
-    "evolve",
-    "learn_skills",
+    "learning.promote",
+    "learning.demote",
+    "learning.rollback",
+    "learning.evolve",
+    "learning.learn_skills",
 }
 REASONS = ["accesses 1 > 0 yes", "success 1.00 > 0.50 yes", "age 8.00 > 7 days yes"]
 
@@ -58,7 +58,7 @@ class Done(NamedTuple):
 
     def of_verbs(self) -> Iterator[dict[str, Any]]:
         """The runs of all verbs."""
-        names = TOOLS | {"get_lessons", "get_context"}
+        names = TOOLS | {"learning.get_lessons", "get_context"}
         return (run for run in self.runs.by_id.values() if run["name"] in names)
 
     def below(self, root: str) -> list[dict[str, Any]]:
@@ -97,7 +97,7 @@ def test_every_verb_of_learning_is_a_run_named_like_its_blocking_twin(
 ) -> None:
     below = done.below(root)
 
-    assert {run["name"] for run in below} == TOOLS | {"get_lessons"}
+    assert {run["name"] for run in below} == TOOLS | {"learning.get_lessons"}
     for run in below:
         assert run["run_type"] == ("tool" if run["name"] in TOOLS else "retriever")
         assert done.runs.path(run) == [root, run["name"]]
@@ -105,7 +105,7 @@ def test_every_verb_of_learning_is_a_run_named_like_its_blocking_twin(
 
 @pytest.mark.parametrize("root", GRAPHS)
 def test_a_reflexion_shows_the_attempts_and_what_was_stored(done: Done, root: str) -> None:
-    run = done.run("reflect", root)
+    run = done.run("learning.reflect", root)
 
     (attempt,) = run["inputs"]["attempts"]
     assert attempt == {
@@ -123,7 +123,7 @@ def test_a_reflexion_shows_the_attempts_and_what_was_stored(done: Done, root: st
 def test_a_promotion_shows_its_policy_and_each_decision_with_its_reasons(
     done: Done, root: str
 ) -> None:
-    run = done.run("promote", root)
+    run = done.run("learning.promote", root)
 
     policy = run["inputs"]["policy"]
     assert policy["min_success_rate"] == EASY.min_success_rate
@@ -139,7 +139,7 @@ def test_a_promotion_shows_its_policy_and_each_decision_with_its_reasons(
 
 @pytest.mark.parametrize("root", ALONE)
 def test_lessons_are_documents_and_a_failure_is_shown_in_words(done: Done, root: str) -> None:
-    run = done.run("get_lessons", root)
+    run = done.run("learning.get_lessons", root)
 
     assert run["inputs"]["failures"] == "ValueError: the amount '1,234' has a comma"
     assert run["inputs"]["run_id"] == {"id": "1", "root": "whole"}
@@ -147,7 +147,7 @@ def test_lessons_are_documents_and_a_failure_is_shown_in_words(done: Done, root:
     assert document["type"] == "Document"
     assert "Do instead: Leave the comma out" in document["page_content"]
     assert document["metadata"]["explanation"]["signature"] > 0
-    assert done.run("expose", root)["inputs"]["recollections"] == [document]
+    assert done.run("learning.record_exposure", root)["inputs"]["recollections"] == [document]
     assert done.run("store_reflexion", root)["inputs"]["failure"] == run["inputs"]["failures"]
 
 

@@ -36,7 +36,7 @@ async def offices(call: Caller) -> str:
     """Two offices, one after the other; the move."""
     await call("store", "The office is in Berlin.", "semantic", key="old", valid_from=LONG_AGO)
     await call("store", "The office is in Munich.", "semantic", key="new", valid_from=MOVED)
-    return str(await call("supersede", "old", by="new"))
+    return str(await call("truth.supersede", "old", by="new"))
 
 
 async def chain(call: Caller, *names: str) -> None:
@@ -132,7 +132,7 @@ async def test_a_retracted_neighbour_is_no_evidence(call: Caller) -> None:
     ]
     await call("store_many", turns)
     before = {one.key: one.evidence for one in await call("get_context", "plums zebra")}
-    await call("retract", "b", reason="no zebra was there")
+    await call("truth.retract", "b", reason="no zebra was there")
     after = {one.key: one.evidence for one in await call("get_context", "plums zebra")}
     assert set(after) == {"a"}
     assert 0 < after["a"]["window"] < before["a"]["window"]
@@ -148,7 +148,7 @@ async def test_what_cannot_be_superseded_or_restored_is_refused_with_a_way_out(
     for key in ("other", "wrong", "shaky"):
         origins = ["wrong"] if key == "shaky" else []
         await call("store", f"Rome {key}", key=key, derived_from=origins)
-    await call("retract", "wrong", reason="a rumour")
+    await call("truth.retract", "wrong", reason="a rumour")
     before = tables(url)
 
     for old, new, why in (
@@ -160,15 +160,15 @@ async def test_what_cannot_be_superseded_or_restored_is_refused_with_a_way_out(
         ("shaky", "other", "'shaky' is suspect: restore what it came from first"),
     ):
         with pytest.raises(InvalidInputError, match=why):
-            await call("supersede", old, by=new)
+            await call("truth.supersede", old, by=new)
     for key, why in (("shaky", "came from 'wrong'"), ("other", "is current")):
         with pytest.raises(InvalidInputError, match=why):
-            await call("restore", key)
+            await call("truth.restore", key)
     assert tables(url) == before
 
     await call("delete_memory", "new")
     with pytest.raises(InvalidInputError, match="'old' is superseded already: what is superseded"):
-        await call("supersede", "old", by="other")
+        await call("truth.supersede", "old", by="other")
 
 
 async def test_what_was_merged_names_the_memory_it_lives_on_in_and_the_move_that_can_be_taken_back(
@@ -180,33 +180,33 @@ async def test_what_was_merged_names_the_memory_it_lives_on_in_and_the_move_that
     report = ConsolidationReport.of(await consolidated(call))
     await call("store", "The lamp is blue now.", "semantic", key="new")
 
-    told = await call("history", "two")
+    told = await call("truth.history", "two")
     (successor,) = told.successors
     assert told.versions[0].state == "consolidated"
     assert (successor.namespace, successor.key) == (("acme", "p"), "one")
     assert (successor.kind, successor.state) == ("merged", None)
     assert f"lives on in one (merged, move {successor.move})" in str(told).splitlines()
     with pytest.raises(InvalidInputError, match=r"'two' .* was merged and lives on in 'one'"):
-        await call("supersede", "two", by="new")
+        await call("truth.supersede", "two", by="new")
 
-    retraction = await call("retract", "one", reason="a rumour")
-    again = await call("retract", "one", reason="another")
+    retraction = await call("truth.retract", "one", reason="a rumour")
+    again = await call("truth.retract", "one", reason="another")
     assert (again.move, again.suspects) == (retraction.move, ())
     for given, why in (
         (None, "the move is None"),
         (report, "a ConsolidationReport's .moves one by one, the latest first"),
         (list(report.moves), "those of a list one by one, the latest first"),
         (retraction, "pass the Retraction's .move"),
-        ((await call("history", "one")).events[-1], "pass the MoveRecord's .move"),
+        ((await call("truth.history", "one")).events[-1], "pass the MoveRecord's .move"),
         (7, "move is a string, not int"),
     ):
         with pytest.raises(InvalidTypeError, match=why):
-            await call("rollback", given)
+            await call("learning.rollback", given)
 
     for move in (retraction.move, *reversed(report.moves)):
-        assert await call("rollback", move)
-        assert not await call("rollback", move)
-    assert (await call("history", "two")).successors == ()
+        assert await call("learning.rollback", move)
+        assert not await call("learning.rollback", move)
+    assert (await call("truth.history", "two")).successors == ()
     assert await found(call) == ["new", "one", "two"]
 
 
@@ -215,12 +215,12 @@ async def test_a_history_tells_the_versions_in_the_order_in_which_they_were_true
 ) -> None:
     await offices(call)
     await call("store", "The office is in Rome.", key="newest")
-    await call("supersede", "new", by="newest")
-    history = await call("history", "old")
+    await call("truth.supersede", "new", by="newest")
+    history = await call("truth.history", "old")
     assert [one.key for one in history.versions] == ["old", "new", "newest"]
     assert [one.superseded_by for one in history.versions] == ["new", "newest", None]
     for key in ("new", "newest"):
-        assert (await call("history", key)).versions == history.versions
+        assert (await call("truth.history", key)).versions == history.versions
     assert [one.state for one in history.versions] == ["superseded", "superseded", None]
     assert history.versions[0].valid_to == history.versions[1].valid_from == MOVED
     assert str(history).splitlines()[0].startswith("2020-01-01 00:00 – 2026-02-01 00:00: The off")
@@ -229,7 +229,7 @@ async def test_a_history_tells_the_versions_in_the_order_in_which_they_were_true
 async def test_a_history_says_where_a_memory_lives_on_if_that_is_elsewhere(ours: Team) -> None:
     promotion = await ours.promoted()
 
-    told = await ours.billing("history", promotion.key)
+    told = await ours.billing("truth.history", promotion.key)
 
     (successor,) = told.successors
     assert (successor.namespace, successor.key) == (("acme",), promotion.successor)
@@ -237,29 +237,29 @@ async def test_a_history_says_where_a_memory_lives_on_if_that_is_elsewhere(ours:
     assert f"lives on in {promotion.successor} in acme (promoted, move {promotion.move})" in str(
         told
     )
-    await ours.billing("rollback", promotion.move)
-    assert (await ours.billing("history", promotion.key)).successors == ()
+    await ours.billing("learning.rollback", promotion.move)
+    assert (await ours.billing("truth.history", promotion.key)).successors == ()
 
 
 async def test_explain_tells_what_makes_a_memory_suspect_also_when_that_was_deleted(
     call: Caller,
 ) -> None:
     await chain(call, "a", "b", "c")
-    await call("retract", "a", reason="a rumour")
+    await call("truth.retract", "a", reason="a rumour")
     assert (await call("get", "c")).content == "fact c"
-    told = await call("explain", "c")
+    told = await call("learning.explain", "c")
     assert [(one.path, one.state) for one in told.origins] == [
         (("c", "b"), "suspect"),
         (("c", "b", "a"), "retracted"),
     ]
     assert "retracted: a → b → c" in str(told)
-    assert [one.key for one in (await call("explain", "a")).derived] == ["b"]
+    assert [one.key for one in (await call("learning.explain", "a")).derived] == ["b"]
     assert "from 2026-03-01, recorded 2026-03-01" in str(told)
     await call("delete_memory", "a")
-    told = await call("explain", "b")
+    told = await call("learning.explain", "b")
     assert told.state == "retracted"
     assert "it came from a, which was deleted" in str(told)
-    assert (await call("restore", "b")).restored == ("c",)
+    assert (await call("truth.restore", "b")).restored == ("c",)
 
 
 @pytest.mark.parametrize("how", ["rollback", "delete"])
@@ -274,23 +274,23 @@ async def test_the_end_of_a_successor_does_not_bring_back_what_came_from_a_retra
     await ours.billing("store_many", [{**fields, "derived_from": ["origin"]}])
     promotion = await ours.billing("promote_to_long_term", key)
     assert promotion.promoted
-    done = await ours.billing("retract", "origin", reason="a rumour")
+    done = await ours.billing("truth.retract", "origin", reason="a rumour")
     assert set(done.suspects) == {key, promotion.successor}
     if how == "rollback":
-        assert await ours.billing("rollback", promotion.move)
+        assert await ours.billing("learning.rollback", promotion.move)
     else:
         assert await ours.billing("delete_memory", promotion.successor)
     assert (await ours.states())[key] == "suspect"
-    assert (await ours.billing("restore", "origin")).restored == (key,)
+    assert (await ours.billing("truth.restore", "origin")).restored == (key,)
     assert (await ours.states()) == {key: None, "origin": None}
     assert broken(url) == {}
 
 
 async def test_a_retraction_stands_in_the_way_of_what_it_stands_on(ours: Team) -> None:
     promotion = await ours.promoted()
-    done = await ours.billing("retract", promotion.successor, reason="it does not help")
+    done = await ours.billing("truth.retract", promotion.successor, reason="it does not help")
     with pytest.raises(RollbackError, match=done.move):
-        await ours.billing("rollback", promotion.move)
+        await ours.billing("learning.rollback", promotion.move)
 
 
 async def test_a_retraction_reaches_hundreds_in_one_go(call: Caller, url: str) -> None:
@@ -307,10 +307,10 @@ async def test_a_retraction_reaches_hundreds_in_one_go(call: Caller, url: str) -
             ON s.key = CASE WHEN m.key = 'k1' OR right(m.key, 1) <> '0' THEN 'root'
                        ELSE 'k' || substr(m.key, 2)::int - 10 END
             WHERE m.key <> 'root' AND m.key <> 'k10'""")
-    done = await call("retract", "root", reason="a rumour")
+    done = await call("truth.retract", "root", reason="a rumour")
     assert len(done.suspects) == 540  # those that end in 0 hang on k10, which came from nothing
-    assert len((await call("retract", "k10", reason="a rumour")).suspects) == 59
-    assert len((await call("restore", "root")).restored) == 540
+    assert len((await call("truth.retract", "k10", reason="a rumour")).suspects) == 59
+    assert len((await call("truth.restore", "root")).restored) == 540
 
 
 async def test_what_is_derived_while_its_origin_is_retracted_is_suspect(
@@ -322,7 +322,7 @@ async def test_what_is_derived_while_its_origin_is_retracted_is_suspect(
     async def derive(number: int) -> None:
         await call("store", f"fact {number}", key=f"k{number}", derived_from=["middle"])
 
-    retract = call("retract", "root", reason="a rumour")
+    retract = call("truth.retract", "root", reason="a rumour")
     await asyncio.gather(
         *(derive(n) for n in range(8)), retract, *(derive(n) for n in range(8, 16))
     )

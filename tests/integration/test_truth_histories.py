@@ -141,14 +141,14 @@ class Living(NamedTuple):
             return
         if not self.world.can_supersede(old, new):
             with pytest.raises(InvalidInputError):
-                await self.call("supersede", old, by=new)
+                await self.call("truth.supersede", old, by=new)
             return
-        move = await self.call("supersede", old, by=new)
+        move = await self.call("truth.supersede", old, by=new)
         self.world.supersede(move, old, new, self.clock.now)
 
     async def retract(self, number: int) -> None:
         if (key := self.some(number)) is not None:
-            done = await self.call("retract", key, reason="a rumour")
+            done = await self.call("truth.retract", key, reason="a rumour")
             assert set(done.suspects) == self.world.retract(done.move, key, self.clock.now)
 
     async def restore(self, number: int) -> None:
@@ -156,9 +156,9 @@ class Living(NamedTuple):
             return
         if self.world.state(key)[0] != "retracted":
             with pytest.raises(InvalidInputError):
-                await self.call("restore", key)
+                await self.call("truth.restore", key)
             return
-        done = await self.call("restore", key)
+        done = await self.call("truth.restore", key)
         assert set(done.restored) == self.world.restore(key)
         assert done.state == self.world.state(key)[0]
 
@@ -175,9 +175,9 @@ class Living(NamedTuple):
         wanted = self.world.refusal(move)
         if wanted is None:
             with pytest.raises(RollbackError):
-                await self.call("rollback", move)
+                await self.call("learning.rollback", move)
             return
-        assert await self.call("rollback", move) is wanted
+        assert await self.call("learning.rollback", move) is wanted
         if wanted:
             self.world.roll_back(move)
 
@@ -252,7 +252,7 @@ def in_a_dag(edges: list[tuple[int, int]], retracted: list[int], url: str) -> No
         keys = [f"k{number}" for number in dict.fromkeys(retracted)]
         for key in keys:
             clock.advance(hours=1)
-            done = memory.retract(key, reason="a rumour")
+            done = memory.truth.retract(key, reason="a rumour")
             assert set(done.suspects) == world.retract(done.move, key, clock.now)
             assert {key: one[0] for key, one in states(url).items()} == {
                 key: world.state(key)[0] for key in world.facts
@@ -260,12 +260,12 @@ def in_a_dag(edges: list[tuple[int, int]], retracted: list[int], url: str) -> No
             pictures.append(without_events(url))
         for key, (before, after) in zip(reversed(keys), pairwise(reversed(pictures)), strict=True):
             assert without_events(url) == before
-            memory.restore(key)
+            memory.truth.restore(key)
             assert without_events(url) == after
         for key in keys:
-            memory.retract(key, reason="again")
+            memory.truth.retract(key, reason="again")
         for key in keys:  # the first first
-            memory.restore(key)
+            memory.truth.restore(key)
         assert without_events(url) == pictures[0]
 
 

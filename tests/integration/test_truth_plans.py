@@ -33,12 +33,12 @@ Use = Callable[[MemoryCoordinator], object]
 
 
 def retract(memory: MemoryCoordinator) -> object:
-    return memory.retract("k203", reason="a rumour")
+    return memory.truth.retract("k203", reason="a rumour")
 
 
 def supersede(memory: MemoryCoordinator) -> object:
     old, new = (str(memory.store("fact").key) for _ in range(2))
-    return memory.supersede(old, by=new)
+    return memory.truth.supersede(old, by=new)
 
 
 def derive(memory: MemoryCoordinator) -> object:
@@ -53,9 +53,9 @@ USES: dict[str, Use] = {
     "standing": supersede,
     "retract": retract,
     "retraction": retract,
-    "undo_retraction": lambda memory: (retract(memory), memory.restore("k203")),
-    "derivation": lambda memory: memory.explain("k409"),
-    "versions": lambda memory: memory.history("k409"),
+    "undo_retraction": lambda memory: (retract(memory), memory.truth.restore("k203")),
+    "derivation": lambda memory: memory.learning.explain("k409"),
+    "versions": lambda memory: memory.truth.history("k409"),
 }
 
 

@@ -112,7 +112,7 @@ def test_a_tool_call_whose_answer_instructs_is_tracked_and_held_back(
     assert not [one for one in found if "password" in one.content]
     held = {one.key for one in report.stored if one.quarantined}
     assert held == {bad.key, *report.lessons}
-    assert memory.get_lessons(ORDER, tools="read") == []
+    assert memory.learning.get_lessons(ORDER, tools="read") == []
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,8 @@ def test_what_is_memorized_after_a_tool_is_trusted_as_that_unless_a_person_says_
 
     assert found.quarantined == (kept[1] < 0.3)
     held = {
-        one.key: {"source": one.source, "trust": one.trust} for one in memory.list_quarantined()
+        one.key: {"source": one.source, "trust": one.trust}
+        for one in memory.admin.list_quarantined()
     }
     recalled = memory.get(str(found.key))
     value = recalled.value if recalled else held[str(found.key)]
@@ -251,7 +252,7 @@ def test_a_long_message_is_judged_before_it_is_cut(
     agent = agent_on(store, scripted("Noted."), guarding)
     agent.invoke({"messages": [CUT]}, context=memory.context)
 
-    held = [one.reason for one in memory.list_quarantined()]
+    held = [one.reason for one in memory.admin.list_quarantined()]
     quarantined = decision is Decision.QUARANTINE
     assert held == ["private: it holds private_key; store it without"] * quarantined
     assert ("MIIE" in str(tables(url))) == quarantined

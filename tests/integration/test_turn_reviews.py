@@ -42,7 +42,7 @@ def said(store: TieredStore) -> list[str]:
     """What the store has of a turn, quarantined or not."""
     memory = MemoryCoordinator(store, context=ACME)
     kept = memory.get_context("", limit=100, memory_types=["episodic"])
-    return sorted(one.content for one in (*kept, *memory.list_quarantined()))
+    return sorted(one.content for one in (*kept, *memory.admin.list_quarantined()))
 
 
 def remembering(what: str, store: TieredStore, model: ScriptedModel, coordinator: Any) -> Any:

@@ -99,7 +99,9 @@ Way_Out = Callable[[User], Awaitable[Any]]
 
 
 async def _intended(user: User, text: str, number: int) -> None:
-    await user.verbs()("intend", f"Call about {text}", at=user.clock.now, key=f"call-{number}")
+    await user.verbs()(
+        "reminders.add", f"Call about {text}", at=user.clock.now, key=f"call-{number}"
+    )
 
 
 WAYS_IN: dict[str, Way_In] = {
@@ -124,11 +126,11 @@ WAYS_IN: dict[str, Way_In] = {
     "remember node": lambda user, text, _: user.graph(create_remember_node(), text),
     "prompt node": lambda user, text, _: user.graph(create_user_prompt_node(), text),
     "evolve": lambda user, text, _: user.verbs()(
-        "evolve", {"said": text, "novel_pattern": True}, {"success": True}, threshold=0.0
+        "learning.evolve", {"said": text, "novel_pattern": True}, {"success": True}, threshold=0.0
     ),
-    "session's end": lambda user, _text, _number: user.verbs()("consolidate_session"),
+    "session's end": lambda user, _text, _number: user.verbs()("admin.consolidate_session"),
     "session's end, read": lambda user, _text, _number: user.verbs()(
-        "consolidate_session", model=_reading(user)
+        "admin.consolidate_session", model=_reading(user)
     ),
 }
 
@@ -164,7 +166,10 @@ async def _retrieved(user: User, query: str) -> Any:
 
 
 async def _moved(user: User) -> Any:
-    moved = [await user.verbs()("promote", policy=None), await user.verbs()("demote")]
+    moved = [
+        await user.verbs()("learning.promote", policy=None),
+        await user.verbs()("learning.demote"),
+    ]
     return [*moved, await user.verbs()("stats")]
 
 
@@ -178,16 +183,16 @@ WAYS_OUT: dict[str, Way_Out] = {
     "tool": lambda user: _searched(user, "trip and desk"),
     "recall node": lambda user: user.graph(create_recall_node(min_match=0, limit=50), QUERY),
     "reminder node": lambda user: user.graph(create_reminder_node(limit=50), QUERY),
-    "remind": lambda user: user.verbs()("remind", QUERY, limit=50),
-    "intentions": lambda user: user.verbs()("intentions"),
-    "notes": lambda user: user.verbs()("session_notes"),
+    "remind": lambda user: user.verbs()("reminders.due", QUERY, limit=50),
+    "intentions": lambda user: user.verbs()("reminders.list"),
+    "notes": lambda user: user.verbs()("admin.session_notes"),
     "conversation": lambda user: user.verbs(user.memory.state)("snapshot", 100),
     "turn": lambda user: user.turn(),
     "turns": lambda user: user.verbs(MemoryOrchestrator(user.memory))("turns"),
     "agent": lambda user: user.agent(TieredMemoryMiddleware(min_match=0), text="Which trip?"),
     "assemble node": lambda user: user.graph(create_assemble_node(), "Which trip?"),
     "session start": lambda user: user.verbs(MemoryHooks(user.memory))("on_session_start"),
-    "quarantine": lambda user: user.verbs()("list_quarantined"),
+    "quarantine": lambda user: user.verbs()("admin.list_quarantined"),
     "moves": _moved,
 }
 
@@ -281,7 +286,7 @@ def test_any_name_is_a_user_of_its_own(store: TieredStore, name: str) -> None:
         assert beside.get_context("") == []
         assert beside.state.get_recent_context() == []
     assert keys(own.get_context("")) == ["here"]
-    assert own.consolidate_session().cleared == 1
+    assert own.admin.consolidate_session().cleared == 1
     assert "was here" in str(own.get_context(""))
 
 
@@ -328,15 +333,15 @@ def test_what_is_archived_comes_back_to_its_user_alone(
         memory.store("I like tea.", key="tea")
     clock.advance(days=200)
     owner = coordinator(store, project_id="billing")
-    owner.archive(
+    owner.admin.archive(
         ArchivalPolicy(url=str(tmp_path), max_share=1, default_importance=0.5), dry_run=False
     )
-    (file,) = owner.archives()
+    (file,) = owner.admin.archives()
     ada, ben = users
     for other in (ben, owner):
         with pytest.raises(InvalidInputError, match="there is no memory 'trip-ada'"):
-            other.explain("trip-ada")
-    assert owner.restore_archive(file.archive).restored == 4
+            other.learning.explain("trip-ada")
+    assert owner.admin.restore_archive(file.archive).restored == 4
     assert set(keys(ada.get_context(""))) == {"tea", "trip-ada"}
     assert set(keys(ben.get_context(""))) == {"tea", "trip-ben"}
     assert owner.get_context("") == []
@@ -360,10 +365,10 @@ def test_what_one_user_keeps_supersedes_nothing_that_is_shared(store: TieredStor
     ada.store("The office opens at nine.", "semantic", key="all", personal=False)
     ada.store("The office opens at ten.", "semantic", key="hers")
     with pytest.raises(InvalidInputError, match="a user's own"):
-        ada.supersede("all", by="hers")
-    assert ada.supersede("hers", by="all")
+        ada.truth.supersede("all", by="hers")
+    assert ada.truth.supersede("hers", by="all")
     ben = coordinator(store, user_id="ben", project_id="billing")
-    assert keys(ben.history("all").versions) == ["all"]
+    assert keys(ben.truth.history("all").versions) == ["all"]
 
 
 def test_beyond_exact_search_each_user_still_finds_what_is_theirs(url: str, clock: Clock) -> None:

@@ -51,7 +51,7 @@ def profile_returns(memory: MemoryCoordinator, returned: Any) -> object:
 
 def predicate_returns(memory: MemoryCoordinator, returned: Any) -> object:
     """A predicate of reminders."""
-    return memory.remind(state={}, predicates={"done": _and(returned)})
+    return memory.reminders.due(state={}, predicates={"done": _and(returned)})
 
 
 def counter_returns(memory: MemoryCoordinator, returned: Any) -> object:
@@ -89,7 +89,7 @@ def reviewer_returns(memory: MemoryCoordinator, returned: Any) -> object:
 def entities_return(memory: MemoryCoordinator, returned: Any) -> object:
     """What extracts entities."""
     told = {"content": SAID, "response": "Done."}
-    return memory.evolve(told, {"score": 0.9}, extract_entities=_and(returned))
+    return memory.learning.evolve(told, {"score": 0.9}, extract_entities=_and(returned))
 
 
 def source_returns(memory: MemoryCoordinator, returned: Any) -> object:

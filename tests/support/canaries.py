@@ -47,7 +47,7 @@ def settle(store: TieredStore) -> None:
         for number, says in enumerate(WORDS):
             memory.store(f"{says} {word}.", "semantic", key=f"{number}-{word}", tags=[word])
         memory.store(f"Remember {word}", "working", speaker=word)
-        memory.intend(f"Call {word}", topic=True)
+        memory.reminders.add(f"Call {word}", topic=True)
         memory.promote_to_long_term(f"0-{word}", general=f"Vaults open with {word}.")
         memory.get_context("What opens the vault?", limit=3, min_match=0)
         store.put((tenant, "notes"), word, {"text": word})
@@ -102,7 +102,7 @@ SURFACES: Final[Mapping[str, Act]] = {
         draw.choice(WORDS), limit=20, min_match=0
     ),
     "stats": lambda store, tenant, _: (memory_of(store, tenant).stats(), store.stats(tenant)),
-    "reminders": lambda store, tenant, _: memory_of(store, tenant).intentions(limit=50),
+    "reminders": lambda store, tenant, _: memory_of(store, tenant).reminders.list(limit=50),
     "turns": lambda store, tenant, _: MemoryOrchestrator(memory_of(store, tenant)).turns(20),
     "tools": _tools,
     "retriever": lambda store, tenant, draw: TieredMemoryRetriever(

@@ -24,16 +24,28 @@ PATIENT = CoordinatorSettings(query_timeout_ms=60_000, max_context_items=1000)
 
 @dataclass(frozen=True)
 class Verbs:
-    """Calls the verbs of a store, a state, a buffer, a turn or hooks, or their async twins."""
+    """Calls the verbs of a store, a state, a buffer, a turn or hooks, or their async twins.
+
+    One of a namespace is `reminders.add`.
+    """
 
     of: Any
     mode: Mode
 
     async def __call__(self, verb: str, *args: Any, **options: Any) -> Any:
         """Call `verb`, in a thread, or its twin, on this loop."""
+        call: Any = verb_of(self.of, verb, awaited=self.mode == "abatch")
         if self.mode == "abatch":
-            return await getattr(self.of, f"a{verb}")(*args, **options)
-        return await asyncio.to_thread(getattr(self.of, verb), *args, **options)
+            return await call(*args, **options)
+        return await asyncio.to_thread(call, *args, **options)
+
+
+def verb_of(of: Any, verb: str, *, awaited: bool = False) -> Any:
+    """A verb of an object, or of a namespace of it, `reminders.add`; its async twin if awaited."""
+    *within, name = verb.split(".")
+    for one in within:
+        of = getattr(of, one)
+    return getattr(of, f"a{name}" if awaited else name)
 
 
 async def at_once(number: int, work: Callable[[], Awaitable[Any]]) -> list[Any]:

@@ -176,7 +176,7 @@ def proven(
     """A memory that helped a run."""
     fact(memory, key, content, memory_type="pattern")
     shown = memory.get_context(content)
-    memory.record_outcome([one for one in shown if one.key == key], success=True)
+    memory.learning.record_outcome([one for one in shown if one.key == key], success=True)
     clock.advance(days=1)
 
 
@@ -191,7 +191,7 @@ def failed(memory: MemoryCoordinator, clock: Clock, key: str = "one") -> None:
     elsewhere = MemoryCoordinator(store, context=context)
     for run in ("a", "b"):
         elsewhere.get_context("retry", run_id=run)
-        elsewhere.record_outcome(success=False, run_id=run)
+        elsewhere.learning.record_outcome(success=False, run_id=run)
 
 
 def read(memory: MemoryCoordinator, clock: Clock) -> None:

@@ -48,16 +48,22 @@ def various(store: TieredStore, url: str, cold: Path) -> None:
     rich(store, url, cold, 6)
     memory = coordinator(store, project_id="billing", session_id="chat-7", agent_id="coder")
     at = memory.tiered_store.flows.now
-    memory.intend("Water the roses.", at=At(at, every="FREQ=DAILY", timezone="Europe/Berlin"))
-    memory.intend("Look at the dashboard.", before_tool=BeforeTool("deploy", {"to": "prod*"}))
-    memory.intend("Empty the cart.", when=If("cart_is_full"))
-    memory.intend("Ask Ben about honey.", topic=Topic.of("Ask Ben about honey."))
+    memory.reminders.add(
+        "Water the roses.", at=At(at, every="FREQ=DAILY", timezone="Europe/Berlin")
+    )
+    memory.reminders.add(
+        "Look at the dashboard.", before_tool=BeforeTool("deploy", {"to": "prod*"})
+    )
+    memory.reminders.add("Empty the cart.", when=If("cart_is_full"))
+    memory.reminders.add("Ask Ben about honey.", topic=Topic.of("Ask Ben about honey."))
     memory.state.set_emotional_state("glad", confidence_level=0.5)
     memory.state.advance_goal("bees", 0.25, "a hive stands")
     memory.state.add_spend(3.25, transaction_id="t-1")
     error = "ModuleNotFoundError: No module named apiary"
     tried = {"task_id": "t", "approach": "pytest -x", "tool": "pytest"}
-    memory.reflect([FailedAttempt(**tried, error=error, succeeded_with="pip install apiary")])
+    memory.learning.reflect(
+        [FailedAttempt(**tried, error=error, succeeded_with="pip install apiary")]
+    )
     with MemoryOrchestrator(memory, turn_id="turn-2") as turn:
         turn.assemble_context("What is in the barn?")
         turn.memorize("The barn is red.")
@@ -74,7 +80,7 @@ def read_all(store: TieredStore, to: Path) -> None:
     for item in store.search(("acme",), limit=1000):
         _about(memory, item.key)
         _about(wide, item.key)
-    wide.export_tenant(to)
+    wide.admin.export_tenant(to)
     to.unlink()
     create_consolidation_graph(store=store).invoke({}, context=memory.context)
     _ask(memory)
@@ -85,14 +91,14 @@ def _ask(memory: MemoryCoordinator) -> None:
         str(memory.get_context(question, limit=50, min_match=0))
         memory.get_context(question, as_of="2026-01-15T00:00:00+00:00")
     memory.stats()
-    memory.get_lessons(tools="pytest", query="no module named apiary")
-    for one in memory.list_quarantined():
+    memory.learning.get_lessons(tools="pytest", query="no module named apiary")
+    for one in memory.admin.list_quarantined():
         str(one)
     for status in (None, ("pending", "leased", "delivered", "done", "cancelled", "expired")):
-        for intention in memory.intentions(status):
+        for intention in memory.reminders.list(status):
             str((intention, intention.trigger))
-    memory.archives()
-    memory.audit()
+    memory.admin.archives()
+    memory.admin.audit()
     with suppress(FileError):  # the file of an archive stays where it was
         memory.forget(subject="honey", plan=True)
 
@@ -108,7 +114,7 @@ def _tell(memory: MemoryCoordinator) -> None:
     state.get_recent_context()
     state.get_daily_spend()
     state.add_spend(1, transaction_id="t-2")
-    memory.session_notes()
+    memory.admin.session_notes()
     with MemoryOrchestrator(memory, turn_id="turn-3") as turn:
         for ended in turn.turns():
             str(ended)
@@ -116,7 +122,7 @@ def _tell(memory: MemoryCoordinator) -> None:
                 str(turn.history(ended.turn))
         str(turn.assemble_context("Who keeps bees?"))
         turn.commit()
-    for reminder in memory.remind(
+    for reminder in memory.reminders.due(
         "honey bees roses",
         tool={"name": "deploy", "args": {"to": "prod"}},
         state={},
@@ -124,11 +130,11 @@ def _tell(memory: MemoryCoordinator) -> None:
         lease_seconds=60,
     ):
         str(reminder)
-        memory.acknowledge(reminder)
+        memory.reminders.acknowledge(reminder)
 
 
 def _about(memory: MemoryCoordinator, key: str) -> None:
-    for verb in (memory.get, memory.history, memory.explain):
+    for verb in (memory.get, memory.truth.history, memory.learning.explain):
         with suppress(InvalidInputError):  # it is out of reach from here
             str(verb(key))
 

@@ -168,20 +168,20 @@ def everywhere(store: TieredStore, url: str, cold: Path, user: str | None = None
         said = {"content": SAID if key == KEY else "The hay is in the barn.", "text": "old"}
         remember(url, key, namespace=place, value=Jsonb(said))
         execute(url, "UPDATE memory.memories SET user_id = %s", user)
-    memory.archive(policy(cold), dry_run=False)
+    memory.admin.archive(policy(cold), dry_run=False)
 
     bystanders(store)
     memory.tiered_store.put(memory.context.places("working")[-1], KEY, _value())  # type: ignore[arg-type]
     memory.store(MEADOW, "semantic", key="meadow")
     memory.store("Their honey is dark.", "semantic", key="alone", derived_from=[KEY])
     memory.store(BOTH, "semantic", key="both", derived_from=[KEY, "meadow"])
-    memory.intend(
+    memory.reminders.add(
         f"Ring {NAME} up.", cue=NAME, key="ring-up", derived_from=[KEY], personal=user is not None
     )
     for shown in memory.get_context("Who keeps bees?", run_id="run-1", min_match=0):
-        memory.record_outcome([shown], success=True)
-    memory.retract("meadow", reason=QUOTE)
-    memory.restore("meadow")
+        memory.learning.record_outcome([shown], success=True)
+    memory.truth.retract("meadow", reason=QUOTE)
+    memory.truth.restore("meadow")
     memory.state.add_interaction("user", SAID)
     memory.state.start_task("call", metadata={"note": QUOTE})
     memory.state.set_goal("bees", SAID)
@@ -225,7 +225,7 @@ def bystanders(store: TieredStore) -> None:
         turn.assemble_context("Which roses does Ben like?")
         turn.commit()
     for shown in other.get_context("roses", run_id="run-2", min_match=0):
-        other.record_outcome([shown], success=True)
+        other.learning.record_outcome([shown], success=True)
 
 
 def _event(url: str, name: str, kind: str, about: int, detail: dict[str, Any]) -> None:

@@ -127,14 +127,18 @@ async def tried(
         one = await (of or call)("get", key)
     assert one is not None
     for success in [True] * successes + [False] * failures:
-        report = await call("record_outcome", [one], success, run_id=f"tried-{next(_runs)}")
+        report = await call(
+            "learning.record_outcome", [one], success, run_id=f"tried-{next(_runs)}"
+        )
         assert report.credited == 1
 
 
 def works(memory: MemoryCoordinator, *keys: str, success: bool = True) -> None:
     """Say, blocking, what came of a run that was given these memories."""
     found = [memory.get(key) for key in keys]
-    report = memory.record_outcome([one for one in found if one is not None], success=success)
+    report = memory.learning.record_outcome(
+        [one for one in found if one is not None], success=success
+    )
     assert report.credited == len(keys)
 
 

@@ -50,7 +50,7 @@ def _promote_all(url: str, said: Connection) -> None:
         said.send("ready")
         while True:
             try:
-                if not any(one.promoted for one in memory.promote()):
+                if not any(one.promoted for one in memory.learning.promote()):
                     break
             except (DatabaseUnavailableError, OutcomeUnknownError):
                 time.sleep(0.05)

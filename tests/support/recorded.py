@@ -114,7 +114,7 @@ class Life:
     def _settle(self) -> None:
         if self.recalled:
             memory, name, _ = self.random.choice(self.recalled)
-            memory.record_outcome(run_id=name, success=self.random.random() < 0.5)
+            memory.learning.record_outcome(run_id=name, success=self.random.random() < 0.5)
 
     def _recall(self, number: int) -> None:
         memory, run = self._who(), f"run-{number}" if self.random.random() < 0.3 else None

@@ -36,11 +36,11 @@ def main(url: str, clock: Path, log: Path, mode: str) -> None:
         memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
         write("ready")
         while True:
-            raised = memory.remind(limit=3, lease_seconds=LEASE if mode == "lease" else None)
+            raised = memory.reminders.due(limit=3, lease_seconds=LEASE if mode == "lease" else None)
             for one in raised:
                 write("raised", key=one.key, token=one.token)
             for one in raised if mode == "lease" else ():
-                if memory.acknowledge(one):
+                if memory.reminders.acknowledge(one):
                     write("acknowledged", key=one.key, token=one.token)
             if not raised:
                 time.sleep(0.005)

@@ -25,7 +25,7 @@ from langmem_tiers.testing import TrigramEmbeddings, check_names, run_check
 from langmem_tiers.turn.layout import Layout, Stage
 from langmem_tiers.turn.persona import OperationalState
 from tests.support import asked_back
-from tests.support.good import World, needed, parameters_of
+from tests.support.good import NAMESPACES, World, needed, parameters_of
 
 BESIDE: Final = (
     *(Layout, Stage, OperationalState, MemorySettings, PromotionSettings, Signature),
@@ -43,8 +43,8 @@ ANSWERS: Final = (
 )
 """What nobody makes but the package, or what has no arguments of ours."""
 INNER: Final = {
-    "MemoryCoordinator.decisions": "what a node asks for",
-    "MemoryCoordinator.adecisions": "what a node asks for",
+    "MemoryCoordinator.admin.decisions": "what a node asks for",
+    "MemoryCoordinator.admin.adecisions": "what a node asks for",
     "MemoryType.fields": "what storing asks of a type",
     "MemoryType.kept_for": "what storing asks of a type",
     "MemoryType.match": "what a recall asks of a type",
@@ -84,6 +84,8 @@ INNER: Final = {
 
 
 WIDE: Final = " (of all)"
+WHOSE: Final = (MemoryCoordinator, *NAMESPACES.values())
+"""What acts for a context."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,14 @@ def targets() -> list[Target]:
             continue
         kind = one if inspect.isclass(one) else None
         for target in (Target(name, one, None, parameters_of(one)), *_methods(name, kind)):
-            if target.parameters and target.name.removesuffix(WIDE) not in INNER:
-                found[target.name] = target
+            found[target.name] = target
+    for name, one in NAMESPACES.items():
+        found |= {target.name: target for target in _methods(name, one)}
+    found = {
+        name: one
+        for name, one in found.items()
+        if one.parameters and name.removesuffix(WIDE) not in INNER
+    }
     for name, one in inspect.getmembers(asked_back, inspect.isfunction):
         if one.__module__ == asked_back.__name__ and not name.startswith("_"):
             said = {of: arg for of, arg in parameters_of(one).items() if of != "memory"}
@@ -135,7 +143,7 @@ def _methods(name: str, kind: type | None) -> Iterator[Target]:
             continue
         if not inspect.isclass(method):
             yield Target(f"{name}.{verb}", method, kind, parameters_of(method))
-            if kind is MemoryCoordinator and not inspect.iscoroutinefunction(method):
+            if kind in WHOSE and not inspect.iscoroutinefunction(method):
                 told = parameters_of(method)
                 yield Target(f"{name}.{verb}{WIDE}", method, kind, told, wide=True)
 
@@ -176,10 +184,11 @@ def called(world: World, target: Target, changed: Mapping[str, Any]) -> Any:
 
 def _owner(world: World, target: Target) -> Any:
     """Whose method it is."""
+    kind: Any = target.kind
     if target.wide:
-        return world.wide
-    if target.kind is not MemoryOrchestrator:
-        return world.of(target.kind)  # type: ignore[arg-type]
+        return world.wide if kind is MemoryCoordinator else kind(world.wide)
+    if kind is not MemoryOrchestrator:
+        return world.of(kind)
     turn = MemoryOrchestrator(world.memory)
     return turn if target.key.endswith(".begin") else turn.begin()
 

@@ -122,22 +122,24 @@ async def alone(call: Caller, clock: Clock) -> None:
     """Every verb by itself."""
     await call("store_pattern", "Count twice", tags=(one for one in ["Sums"]))
     lesson = await call("store_reflexion", **LESSON)
-    await call("reflect", [ATTEMPT], model=teacher())
-    found = await call("get_lessons", LESSON["failure"], tools="add", run_id=Run("1", "whole"))
-    await call("expose", found, run_id="2")
-    await call("record_outcome", (one for one in found), run_id="2", success=True)
+    await call("learning.reflect", [ATTEMPT], model=teacher())
+    found = await call(
+        "learning.get_lessons", LESSON["failure"], tools="add", run_id=Run("1", "whole")
+    )
+    await call("learning.record_exposure", found, run_id="2")
+    await call("learning.record_outcome", (one for one in found), run_id="2", success=True)
     await call("promote_to_long_term", lesson.key)
     clock.advance(days=8)
     model = teacher()
     next(model.messages)
-    promotions = await call("promote", policy=EASY, model=model)
+    promotions = await call("learning.promote", policy=EASY, model=model)
     (move,) = [one.move for one in promotions if one.promoted]
-    await call("demote", policy=EASY)
-    await call("rollback", move)
+    await call("learning.demote", policy=EASY)
+    await call("learning.rollback", move)
     with suppress(InvalidInputError):
-        await call("rollback", "no-such-move")
-    await call("evolve", ASKED["interaction"], ASKED["metrics"])
-    await call("learn_skills", Trace("run-1", CALLS, succeeded=True))
+        await call("learning.rollback", "no-such-move")
+    await call("learning.evolve", ASKED["interaction"], ASKED["metrics"])
+    await call("learning.learn_skills", Trace("run-1", CALLS, succeeded=True))
 
 
 async def learning(url: str, clock: Clock) -> None:
@@ -176,7 +178,7 @@ def without_a_server(url: str) -> None:
     nowhere = make_conninfo(url, host="127.0.0.1", port=1)
     memory = whose("nowhere", TieredStore(nowhere, index=text_index()))
     with suppress(DatabaseUnavailableError):
-        memory.demote()
+        memory.learning.demote()
 
 
 def main(url: str) -> None:

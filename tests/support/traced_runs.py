@@ -71,8 +71,8 @@ def retriever_of(memory: MemoryCoordinator) -> TieredMemoryRetriever:
 
 def elsewhere(memory: MemoryCoordinator) -> None:
     """What another tenant does with everything that stands on a coordinator."""
-    memory.intend("Close the vault", when="vault")
-    memory.remind("vault")
+    memory.reminders.add("Close the vault", when="vault")
+    memory.reminders.due("vault")
     memory.state.start_task("Move the vault")
     with MemoryOrchestrator(memory) as turn:
         turn.assemble_context(QUERY)

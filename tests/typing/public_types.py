@@ -22,6 +22,7 @@ from langmem_tiers import (
     consolidation_due,
     create_consolidation_graph,
 )
+from langmem_tiers.consolidate.session_end import SessionReport
 from langmem_tiers.core.memory import Recollections, TierStats
 from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt, Verification
 from langmem_tiers.learn.moves import Explanation
@@ -29,6 +30,7 @@ from langmem_tiers.learn.outcome import LearningStats, OutcomeReport
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.memory.buffer import BufferedMemory
+from langmem_tiers.remind.intentions import Intention, Reminder
 from langmem_tiers.state.state import Goal, ShortTermSnapshot, Task
 from langmem_tiers.store.store import TierView
 
@@ -84,23 +86,40 @@ async def forgetting(memory: MemoryCoordinator, *, plan: bool) -> None:
     assert_type(receipt, ForgetReceipt)
     assert_type(await memory.aforget(user="ada", plan=True), ForgetPlan)
     assert_type(await memory.aforget(tenant="a"), ForgetReceipt)
-    assert_type(memory.verify_forgotten(receipt.to_json()), Verification)
+    assert_type(memory.admin.verify_forgotten(receipt.to_json()), Verification)
     assert_type(memory.forget(key="a", plan=plan), ForgetPlan | ForgetReceipt)
     memory.forget("a")  # type: ignore[call-overload]
 
 
 async def learning(memory: MemoryCoordinator) -> None:
-    assert_type(memory.get_lessons([ValueError("x"), "y"], tools="t"), Recollections)
-    assert_type(memory.expose(memory.get_context("x"), run_id="r"), Recollections)
-    assert_type(memory.learn_skills(Trace("r", (), True)), list[StoreResult])  # noqa: FBT003
-    assert_type(await memory.aevolve({"said": "x"}, {}, threshold=0.5), StoreResult)
-    assert_type(memory.record_outcome(run_id="r", success=False), OutcomeReport)
-    assert_type(await memory.apromote(), list[Promotion])
-    assert_type(memory.rollback("m"), bool)
-    assert_type(memory.explain("k"), Explanation)
-    memory.expose([])  # type: ignore[call-arg]
+    assert_type(memory.learning.get_lessons([ValueError("x"), "y"], tools="t"), Recollections)
+    assert_type(memory.learning.record_exposure(memory.get_context("x"), run_id="r"), Recollections)
+    assert_type(memory.learning.learn_skills(Trace("r", (), True)), list[StoreResult])  # noqa: FBT003
+    assert_type(await memory.learning.aevolve({"said": "x"}, {}, threshold=0.5), StoreResult)
+    assert_type(memory.learning.record_outcome(run_id="r", success=False), OutcomeReport)
+    assert_type(await memory.learning.apromote(), list[Promotion])
+    assert_type(memory.learning.rollback("m"), bool)
+    assert_type(memory.learning.explain("k"), Explanation)
+    memory.learning.record_exposure([])  # type: ignore[call-arg]
     memory.store_reflexion("x")  # type: ignore[call-arg]
-    memory.evolve({"said": "x"})  # type: ignore[call-arg]
+    memory.learning.evolve({"said": "x"})  # type: ignore[call-arg]
+
+
+async def reminding(memory: MemoryCoordinator) -> None:
+    assert_type(memory.reminders.add("x", cue="when Anna calls"), StoreResult)
+    assert_type(await memory.reminders.adue("x", lease_seconds=9), list[Reminder])
+    assert_type(memory.reminders.list("done", limit=3), list[Intention])
+    assert_type(await memory.reminders.asnooze("k", "2027-01-01T00:00Z"), None)
+    memory.reminders.due(limit="5")  # type: ignore[arg-type]
+    memory.reminders.remind("x")  # type: ignore[attr-defined]
+
+
+async def administering(memory: MemoryCoordinator) -> None:
+    assert_type(memory.truth.supersede("a", by="b"), str)
+    assert_type(await memory.learning.afinish_reflections(1), bool)
+    assert_type(memory.learning.allow("rm x", tool="shell"), int)
+    assert_type(await memory.admin.aconsolidate_session(), SessionReport)
+    memory.admin.release("k")  # type: ignore[call-arg]
 
 
 async def states(memory: MemoryCoordinator) -> None:

@@ -8,7 +8,7 @@ from textwrap import dedent
 
 from benchmarks.package_calls import Calls, least
 from benchmarks.package_imports import circles, graph, longest_path
-from benchmarks.package_size import breaches, entries, sizes
+from benchmarks.package_size import breaches, entries, methods, sizes, too_many
 from benchmarks.package_source import (
     Sized,
     async_functions,
@@ -193,3 +193,25 @@ def test_a_project_is_counted_with_its_tests_and_benchmarks(tmp_path: Path) -> N
 def test_of_several_counts_the_one_of_fewest_functions_is_told() -> None:
     counts = [Calls(functions=31, files=4), Calls(functions=29, files=5), Calls(30, 3)]
     assert least(iter(counts)) == Calls(functions=29, files=5)
+
+
+class Verbs:
+    """Two methods."""
+
+    first, afirst = str.lower, str.upper
+    size = 3
+
+    def _own(self) -> None:
+        pass
+
+
+class More(Verbs):
+    """One of its own."""
+
+    second = str.title
+
+
+def test_methods_that_a_class_itself_offers_are_counted_and_too_many_are_named() -> None:
+    assert methods(Verbs) == ["first", "afirst"]
+    assert list(too_many(Verbs, 1)) == ["Verbs: 2 methods, 1 are allowed"]
+    assert list(too_many(More, 1)) == []

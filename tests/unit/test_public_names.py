@@ -8,22 +8,32 @@ import os
 import pydoc
 import subprocess
 import sys
+import traceback
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import langmem_tiers
+from benchmarks.package_size import methods
 from langmem_tiers import (
     MemoryCoordinator,
     MemoryHooks,
     MemoryOrchestrator,
     ShortTermState,
+    TieredMemoryError,
+    TieredStore,
     WorkingMemoryBuffer,
 )
 from langmem_tiers.core import errors
+from langmem_tiers.memory.namespaces import Admin, Learning, Reminders, Truth
+from tests.support.coordinating import coordinator
 from tests.support.langsmith_server import OFF
 from tests.support.names import places
+from tests.support.opening import text_index
+
+NOBODY = "postgresql://u:p@127.0.0.1:1/none"
 
 
 def in_a_new_process(program: str) -> str:
@@ -144,7 +154,10 @@ def test_a_star_brings_what_is_there_and_a_name_tells_which_extra_it_lacks(extra
 
 @pytest.mark.parametrize(
     "kind",
-    [MemoryCoordinator, MemoryHooks, MemoryOrchestrator, ShortTermState, WorkingMemoryBuffer],
+    [
+        *(MemoryCoordinator, Reminders, Learning, Truth, Admin),
+        *(MemoryHooks, MemoryOrchestrator, ShortTermState, WorkingMemoryBuffer),
+    ],
 )
 def test_an_async_twin_has_the_signature_and_the_words_of_its_verb(kind: type) -> None:
     twins = {name: f"a{name}" for name in vars(kind) if hasattr(kind, f"a{name}")}
@@ -156,3 +169,31 @@ def test_an_async_twin_has_the_signature_and_the_words_of_its_verb(kind: type) -
         assert (verb.__name__, twin.__name__) == (name, awaited)
         assert inspect.getdoc(verb) == inspect.getdoc(twin)
         assert inspect.iscoroutinefunction(twin)
+
+
+def test_a_coordinator_has_the_verbs_that_every_agent_calls_and_four_namespaces_the_others() -> (
+    None
+):
+    memory = coordinator(TieredStore(NOBODY, index=text_index()))
+    verbs = {
+        *("store", "store_many", "get", "get_context", "get_context_batch", "store_pattern"),
+        *("store_reflexion", "promote_to_long_term", "stats", "delete_memory"),
+        *("clear_working_memory", "forget", "pin", "unpin", "pinned"),
+    }
+    assert set(methods(MemoryCoordinator)) == verbs | {f"a{one}" for one in verbs}
+    kinds = {"reminders": Reminders, "learning": Learning, "truth": Truth, "admin": Admin}
+    for name, kind in kinds.items():
+        namespace = getattr(memory, name)
+        assert type(namespace) is kind
+        assert getattr(memory, name) is namespace
+        assert repr(namespace) == f"{memory!r}.{name}"
+        assert f"class {kind.__name__}" in pydoc.plain(pydoc.render_doc(namespace))
+
+
+def test_a_traceback_names_the_verb_of_a_namespace() -> None:
+    memory: Any = coordinator(TieredStore(NOBODY, index=text_index()))
+    for verb, args in ((memory.reminders.add, (3,)), (memory.reminders.list, ("open",))):
+        with pytest.raises(TieredMemoryError) as refused:
+            verb(*args)
+        names = [one.name for one in traceback.extract_tb(refused.value.__traceback__)]
+        assert verb.__name__ in names

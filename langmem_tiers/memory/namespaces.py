@@ -1,0 +1,120 @@
+"""The verbs of a coordinator that few agents call themselves, in four objects of their own.
+
+`memory.reminders`, `memory.learning`, `memory.truth` and `memory.admin`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from langmem_tiers.core.tracing import RunType
+from langmem_tiers.memory import (
+    administration,
+    feedback,
+    forgetting,
+    learning,
+    moving,
+    recalling,
+    reminding,
+    tending,
+    truth,
+)
+from langmem_tiers.memory.base import Memory
+from langmem_tiers.postgres.flow import Flow, both
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Namespace:
+    """Verbs of one kind, of one coordinator."""
+
+    def __init__(self, memory: Memory) -> None:
+        """Have the verbs act on this memory."""
+        self.memory, self.context, self.runner = memory, memory.context, memory.runner
+
+    def __repr__(self) -> str:
+        """Whose verbs they are."""
+        return f"{self.memory!r}.{self.called}"
+
+    @property
+    def called(self) -> str:
+        """The attribute of a coordinator that it is."""
+        return type(self).__name__.lower()
+
+
+def _both(
+    verb: Callable[Concatenate[Memory, P], Flow[T]], run_type: RunType | None = None
+) -> tuple[
+    Callable[Concatenate[Namespace, P], T],
+    Callable[Concatenate[Namespace, P], Coroutine[Any, Any, T]],
+]:
+    """The two methods of a namespace that a verb has; see `both`."""
+
+    @wraps(verb)
+    def flow(self: Namespace, /, *args: P.args, **options: P.kwargs) -> Flow[T]:
+        return verb(self.memory, *args, **options)
+
+    return both(flow, run_type)
+
+
+class Reminders(Namespace):
+    """What is intended, and raised when it is due; see docs/reminders.md."""
+
+    add, aadd = _both(reminding.add, "tool")
+    due, adue = _both(reminding.due, "tool")
+    list, alist = _both(reminding.list_)
+    acknowledge, aacknowledge = _both(reminding.acknowledge, "tool")
+    snooze, asnooze = _both(reminding.snooze, "tool")
+    complete, acomplete = _both(reminding.complete, "tool")
+    cancel, acancel = _both(reminding.cancel, "tool")
+
+
+class Learning(Namespace):
+    """Lessons, outcomes, and what is promoted by them; see docs/learning.md."""
+
+    reflect, areflect = _both(learning.reflect, "tool")
+    finish_reflections, afinish_reflections = _both(learning.finish_reflections)
+    get_lessons, aget_lessons = _both(learning.get_lessons, "retriever")
+    allow, aallow = _both(learning.allow, "tool")
+    record_exposure, arecord_exposure = _both(feedback.record_exposure, "tool")
+    record_outcome, arecord_outcome = _both(feedback.record_outcome, "tool")
+    evolve, aevolve = _both(learning.evolve, "tool")
+    learn_skills, alearn_skills = _both(learning.learn_skills, "tool")
+    promote, apromote = _both(moving.promote, "tool")
+    demote, ademote = _both(moving.demote, "tool")
+    rollback, arollback = _both(moving.rollback, "tool")
+    explain, aexplain = _both(moving.explain)
+
+
+class Truth(Namespace):
+    """What turned out otherwise, and what was true when; see docs/truth.md."""
+
+    supersede, asupersede = _both(truth.supersede, "tool")
+    retract, aretract = _both(truth.retract, "tool")
+    restore, arestore = _both(truth.restore, "tool")
+    history, ahistory = _both(truth.history)
+    revise, arevise = _both(truth.revise, "tool")
+
+
+class Admin(Namespace):
+    """What whoever runs a tenant does: audit, export, archive, quarantine, ends of sessions."""
+
+    replay, areplay = _both(recalling.replay)
+    audit, aaudit = _both(administration.audit)
+    audit_head, aaudit_head = _both(administration.audit_head)
+    verify_audit, averify_audit = _both(administration.verify_audit)
+    export_tenant, aexport_tenant = _both(administration.export_tenant)
+    import_tenant, aimport_tenant = _both(administration.import_tenant)
+    archive, aarchive = _both(administration.archive, "tool")
+    restore_archive, arestore_archive = _both(administration.restore_archive, "tool")
+    archives, aarchives = _both(administration.archives)
+    list_quarantined, alist_quarantined = _both(tending.list_quarantined)
+    release, arelease = _both(tending.release, "tool")
+    reject, areject = _both(tending.reject, "tool")
+    decisions, adecisions = _both(tending.decisions)
+    verify_forgotten, averify_forgotten = _both(forgetting.verify_forgotten)
+    consolidate_session, aconsolidate_session = _both(tending.consolidate_session, "tool")
+    session_notes, asession_notes = _both(tending.session_notes)
