@@ -293,7 +293,7 @@ def answer_of(directory: Path, seconds: float) -> Answer:
         try:
             _connect(client, directory, seconds)
             client.sendall(_HELLO)
-            said = client.recv(4096)
+            reply = client.recv(4096)
             client.sendall(_GOODBYE)
         except (FileNotFoundError, ConnectionRefusedError):
             return Answer.NONE
@@ -301,7 +301,7 @@ def answer_of(directory: Path, seconds: float) -> Answer:
             return Answer.NOT_NOW  # the server has ended, or has ended this session
         except TimeoutError:
             return Answer.SILENT
-    if not said or _CANNOT_CONNECT_NOW in said:
+    if not reply or _CANNOT_CONNECT_NOW in reply:
         return Answer.NOT_NOW
     return Answer.READY
 
@@ -335,8 +335,8 @@ def may_serve(pid: int, data: Path) -> bool:
 
 def kill_all(data: Path, postmaster: int | None) -> None:
     """Kill the processes of the Postgres on this data; its log has all that it acknowledged."""
-    known = [] if postmaster is None or _PROCESSES.is_dir() else [postmaster]
-    for pid in (*filter(_is_postgres, known), *_serving(data)):
+    candidates = [] if postmaster is None or _PROCESSES.is_dir() else [postmaster]
+    for pid in (*filter(_is_postgres, candidates), *_serving(data)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
@@ -346,10 +346,10 @@ def _is_postgres(pid: int) -> bool:
     ps = shutil.which("ps")
     if ps is None:
         return False
-    told = subprocess.run(  # noqa: S603 - the command is ours
+    listing = subprocess.run(  # noqa: S603 - the command is ours
         [ps, "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
-    return Path(told.stdout.strip()).name == "postgres"
+    return Path(listing.stdout.strip()).name == "postgres"
 
 
 def _serving(data: Path) -> Iterator[int]:
@@ -454,15 +454,15 @@ def _copied(programs: Path, shelf: Path) -> Path | None:
     install = programs.parent
     sum_ = _sum_of(install)
     copy = home / f"postgres-{sum_[:16]}"
-    found = copy / _PACKAGE / install.name
+    copied = copy / _PACKAGE / install.name
     with exclusively(home):
-        if not found.is_dir() or _sum_of(found) != sum_:
+        if not copied.is_dir() or _sum_of(copied) != sum_:
             try:
                 _replace(copy, install)
             except OSError:  # the disk is full
                 shutil.rmtree(copy, ignore_errors=True)
                 return None
-    return found / "bin"
+    return copied / "bin"
 
 
 def _replace(copy: Path, install: Path) -> None:
@@ -537,10 +537,12 @@ def _is_roots(folder: Path) -> bool:
     """
     own, *above = (path.lstat() for path in (folder, *folder.parents))
     return (
-        all(stat.S_ISDIR(one.st_mode) and one.st_uid == 0 for one in (own, *above))
-        and all(one.st_mode & _ALL_ENTER == _ALL_ENTER for one in (own, *above))
+        all(stat.S_ISDIR(status.st_mode) and status.st_uid == 0 for status in (own, *above))
+        and all(status.st_mode & _ALL_ENTER == _ALL_ENTER for status in (own, *above))
         and not own.st_mode & _OTHERS_WRITE
-        and all(one.st_mode & stat.S_ISVTX or not one.st_mode & _OTHERS_WRITE for one in above)
+        and all(
+            status.st_mode & stat.S_ISVTX or not status.st_mode & _OTHERS_WRITE for status in above
+        )
     )
 
 

@@ -114,9 +114,9 @@ class _Kept(psycopg.BaseConnection[Any]):
         """Break work off; return what comes of it all the same, or raise that nothing does."""
         self.cut = True
         seconds = self.deadline.seconds
-        said = "the call was interrupted"
+        reason = "the call was interrupted"
         if seconds is not None:
-            said = f"the call was not done within {seconds:g} seconds"
+            reason = f"the call was not done within {seconds:g} seconds"
         if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
             with suppress(psycopg.Error):
                 yield self.cancel_safe(timeout=GRACE_SECONDS)
@@ -124,10 +124,10 @@ class _Kept(psycopg.BaseConnection[Any]):
             rest = _until(work, Deadline(GRACE_SECONDS))
             return (yield self._waits(rest, self.pgconn.socket, interval=_INTERVAL))  # type: ignore[no-any-return]
         except psycopg.errors.QueryCanceled as error:
-            raise Overdue(said) from error
+            raise Overdue(reason) from error
         except _LateError:
             yield self.close()
-            raise Unanswered(said) from None
+            raise Unanswered(reason) from None
 
     def cursor_at(self, place: int) -> Any:
         """Return the cursor for a statement of a round trip."""
@@ -178,8 +178,8 @@ class _Kept(psycopg.BaseConnection[Any]):
             self.share(target)
         else:
             enter = target.statements["enter"]
-            told = {**self.settings, "local": False, "role": None, "tenant": ""}
-            values = [told[name] for name in enter.names]
+            params = {**self.settings, "local": False, "role": None, "tenant": ""}
+            values = [params[name] for name in enter.names]
             yield self.new_cursor(self).execute(enter.text, values, prepare=False)
         self._cursors = ()  # the old ones would use what they learned before
         learned = self._learn_vectors(*oids)
@@ -194,12 +194,12 @@ class _Kept(psycopg.BaseConnection[Any]):
 
     def _learn_vectors(self, oid: int | None, array_oid: int | None) -> bool:
         """Send vectors in binary from now on; False where the database has no type for them."""
-        one: type[Dumper] = _NoVectorDumper
+        vector_dumper: type[Dumper] = _NoVectorDumper
         many: type[Dumper] = _NoVectorDumper
         if oid is not None:
-            one = type("_OneVector", (_VectorDumper,), {"oid": oid})
+            vector_dumper = type("_OneVector", (_VectorDumper,), {"oid": oid})
             many = type("_ManyVectors", (_VectorsDumper,), {"oid": array_oid, "element_oid": oid})
-        self.adapters.register_dumper(PackedVector, one)
+        self.adapters.register_dumper(PackedVector, vector_dumper)
         self.adapters.register_dumper(PackedVectors, many)
         return oid is not None
 
@@ -210,9 +210,9 @@ class Connection(_Kept, psycopg.Connection[Any]):
     new_cursor = psycopg.RawCursor
     _waits = staticmethod(waiting.wait)
 
-    def wait(self, *given: Any, **options: Any) -> Any:
+    def wait(self, *args: Any, **options: Any) -> Any:
         """Wait as the driver does, until the deadline."""
-        return done(self.waited(*given, **options))
+        return done(self.waited(*args, **options))
 
 
 class AsyncConnection(_Kept, psycopg.AsyncConnection[Any]):
@@ -221,9 +221,9 @@ class AsyncConnection(_Kept, psycopg.AsyncConnection[Any]):
     new_cursor = psycopg.AsyncRawCursor
     _waits = staticmethod(waiting.wait_async)
 
-    async def wait(self, *given: Any, **options: Any) -> Any:
+    async def wait(self, *args: Any, **options: Any) -> Any:
         """Wait as the driver does, until the deadline."""
-        return await adone(self.waited(*given, **options))
+        return await adone(self.waited(*args, **options))
 
 
 def in_pipeline(conn: Any, work: Work[T]) -> Work[T]:
@@ -245,8 +245,8 @@ def in_pipeline(conn: Any, work: Work[T]) -> Work[T]:
             raise
         yield pipeline.__aexit__(None, None, None)
     except psycopg.OperationalError as error:
-        said = error.__context__
-        if error.sqlstate is not None or not isinstance(said, psycopg.Error):
+        cause = error.__context__
+        if error.sqlstate is not None or not isinstance(cause, psycopg.Error):
             raise
         if conn.pgconn.pipeline_status and not conn.cut:
             try:
@@ -254,7 +254,7 @@ def in_pipeline(conn: Any, work: Work[T]) -> Work[T]:
                 conn.pgconn.exit_pipeline_mode()
             except psycopg.OperationalError:  # nothing more comes, or not in time
                 yield conn.close()
-        raise said from said.__cause__
+        raise cause from cause.__cause__
     return result
 
 

@@ -130,7 +130,8 @@ def _begin(work: Callable[[], Work[T]]) -> Future[T]:
 
 def _abegin(work: Callable[[], Work[T]]) -> asyncio.Task[T]:
     task = asyncio.create_task(adone(work()))
-    task.add_done_callback(lambda one: one.cancelled() or one.exception())  # nobody may wait for it
+    # nobody may wait for it
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     return task
 
 

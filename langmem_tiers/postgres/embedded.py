@@ -302,15 +302,15 @@ def _ready_cluster(path: Path, version: int | None) -> cluster.Cluster:
     data = _data_of(path)
     if data is None:
         return _new_cluster(path, version or cluster.NEWEST)
-    found = cluster.version_of(data)
-    if version not in {None, found}:
+    created_by = cluster.version_of(data)
+    if version not in {None, created_by}:
         raise DatabaseError(
-            f"{path} was created by Postgres {found}, and version={version} was asked for: pass "
-            f"version={found} or leave it out, or copy the data into a new directory with "
-            "pg_dump.",
+            f"{path} was created by Postgres {created_by}, and version={version} was asked for: "
+            f"pass version={created_by} or leave it out, or copy the data into a new directory "
+            "with pg_dump.",
             code="embedded_server",
         )
-    return cluster.Cluster(data, found)
+    return cluster.Cluster(data, created_by)
 
 
 def _new_cluster(path: Path, version: int) -> cluster.Cluster:

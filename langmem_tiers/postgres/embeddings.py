@@ -176,8 +176,8 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
         starts = np.cumsum([0, *counts[:-1]])[np.array(counts) > 0]
         near = _cosines([vector for vector, _ in sought], of_places)
         best = (np.maximum.reduceat(near[:, each], starts, axis=1) * shares).sum(axis=0)
-        found = iter(best.tolist())
-        return [round(max(0.0, next(found)), _DIGITS) if count else 0.0 for count in counts]
+        similarities = iter(best.tolist())
+        return [round(max(0.0, next(similarities)), _DIGITS) if count else 0.0 for count in counts]
 
     def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
         """Tell whether the two words of each pair, ordinary and near, can stand for each other.
@@ -199,8 +199,8 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
         """
         table = cast("_Table", self._model())
         try:
-            for one, other in pairs:
-                (vector, length), (beside, long) = _word(table, one), _word(table, other)
+            for first, other in pairs:
+                (vector, length), (beside, long) = _word(table, first), _word(table, other)
                 if max(length, long) > _ORDINARY or float(vector @ beside) < _NEAR:
                     return False
         except (TypeError, ValueError) as error:

@@ -199,8 +199,8 @@ def unhurried(verb: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
     """Let a verb take as long as it takes."""
 
     @wraps(verb)
-    def taking_its_time(*given: P.args, **options: P.kwargs) -> Flow[T]:
-        return lasting(None, verb(*given, **options))
+    def taking_its_time(*args: P.args, **options: P.kwargs) -> Flow[T]:
+        return lasting(None, verb(*args, **options))
 
     return taking_its_time
 
@@ -221,9 +221,9 @@ def only(flow: Flow[list[T]]) -> Flow[T]:
     return answer
 
 
-def ask_model(model: Any, *given: Any) -> Flow[Any]:
+def ask_model(model: Any, *args: Any) -> Flow[Any]:
     """Ask a model by its `call` or its `acall`, as the caller blocks or awaits."""
-    return (yield Ask(partial(model.call, *given), partial(model.acall, *given)))
+    return (yield Ask(partial(model.call, *args), partial(model.acall, *args)))
 
 
 def rows_of(statement: str, **params: Any) -> Flow[Rows]:
@@ -243,24 +243,24 @@ def apart(call: Callable[[], T], characters: int) -> Flow[T]:
     return cast("T", (yield Ask(call, partial(asyncio.to_thread, call))))
 
 
-def each_apart(call: Callable[..., T], characters: int, *several: Iterable[Any]) -> Flow[list[T]]:
+def each_apart(call: Callable[..., T], characters: int, *columns: Iterable[Any]) -> Flow[list[T]]:
     """What a call returns of each of these, which have so many characters; see `apart`."""
-    call_all: Callable[[], list[T]] = partial(list, map(call, *several))
+    call_all: Callable[[], list[T]] = partial(list, map(call, *columns))
     return apart(call_all, characters)
 
 
-def extent(given: object) -> int:
+def extent(value: object) -> int:
     """How much there is to be read of this, in characters and parts; no further than need be."""
-    found, rest = 0, [given]
-    while rest and found <= AT_ONCE:
-        one = rest.pop()
-        if isinstance(one, str | Mapping | list | tuple):
-            found += len(one)
-        if found <= AT_ONCE and isinstance(one, Mapping):
-            rest += (*one, *one.values())
-        elif found <= AT_ONCE and isinstance(one, list | tuple):
-            rest += one
-    return found
+    size, rest = 0, [value]
+    while rest and size <= AT_ONCE:
+        part = rest.pop()
+        if isinstance(part, str | Mapping | list | tuple):
+            size += len(part)
+        if size <= AT_ONCE and isinstance(part, Mapping):
+            rest += (*part, *part.values())
+        elif size <= AT_ONCE and isinstance(part, list | tuple):
+            rest += part
+    return size
 
 
 def embed_texts(
@@ -299,8 +299,8 @@ def begun_anew(flow: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
     """A flow that begins `anew` where somebody else was faster."""
 
     @wraps(flow)
-    def repeated(*given: P.args, **options: P.kwargs) -> Flow[T]:
-        return anew(lambda: flow(*given, **options))
+    def repeated(*args: P.args, **options: P.kwargs) -> Flow[T]:
+        return anew(lambda: flow(*args, **options))
 
     return repeated
 

@@ -103,7 +103,7 @@ class GroupCommit:
         with self._lock:
             if not mine.flying:
                 mine.alone = self._pilot is not mine
-                self._waiting = [one for one in self._waiting if not one.alone]
+                self._waiting = [ticket for ticket in self._waiting if not ticket.alone]
                 return
         yield from self._landed(mine)
 
@@ -136,7 +136,7 @@ class GroupCommit:
     def _take_off(self, pilot: _Ticket) -> Work[None]:
         """Fly everybody who waits, then give the turn to whoever waits longest."""
         with self._lock:
-            passengers = [one for one in self._waiting if not one.gone][:MAX_PASSENGERS]
+            passengers = [ticket for ticket in self._waiting if not ticket.gone][:MAX_PASSENGERS]
             for passenger in passengers:
                 passenger.flying = True
         try:
@@ -158,11 +158,13 @@ class GroupCommit:
         So whoever is interrupted at any point of it does it again on the way out.
         """
         with self._lock:
-            for one in self._waiting:
-                if one.flown or one.alone:
-                    one.turn.set()
+            for ticket in self._waiting:
+                if ticket.flown or ticket.alone:
+                    ticket.turn.set()
             self._waiting = [
-                one for one in self._waiting if not (one.flown or one.alone or one.gone)
+                ticket
+                for ticket in self._waiting
+                if not (ticket.flown or ticket.alone or ticket.gone)
             ]
             if self._pilot is pilot:
                 self._pilot = self._waiting[0] if self._waiting else None
@@ -176,11 +178,11 @@ class GroupCommit:
         try:
             yield from self._fly([passenger.together for passenger in passengers], limit)
         except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
-            several = len(passengers) > 1
-            if several and errors.has_code(error, *SHORT_OF_TIME):
+            shared = len(passengers) > 1
+            if shared and errors.has_code(error, *SHORT_OF_TIME):
                 for passenger in passengers:
                     passenger.alone = True
-            elif not several or is_hopeless(error):
+            elif not shared or is_hopeless(error):
                 for passenger in passengers:
                     passenger.error = error
             else:
@@ -211,8 +213,8 @@ def _limit(passengers: Sequence[_Ticket]) -> Deadline:
     """Return the deadline of a flight: its only passenger's, or a part of the shortest one."""
     if len(passengers) == 1:
         return passengers[0].deadline
-    parts = [one.deadline.part for one in passengers]
-    return Deadline(min((one for one in parts if one is not None), default=None))
+    parts = [passenger.deadline.part for passenger in passengers]
+    return Deadline(min((part for part in parts if part is not None), default=None))
 
 
 MAX_LOOKUPS = 256
@@ -261,22 +263,23 @@ class Lookups:
 
     async def _wait(self, lookup: Lookup, deadline: Deadline) -> Rows:
         """Wait for the next statement to bring the rows; ask alone where it does not set out."""
-        found: asyncio.Future[Rows | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Passenger(lookup, found, deadline))
+        answer: asyncio.Future[Rows | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Passenger(lookup, answer, deadline))
         if not self._watched:
             self._watch()
-        rows = await found
+        rows = await answer
         return await self._read([lookup], deadline) if rows is None else rows
 
     def _watch(self) -> None:
         """Let who has waited for too long ask alone, and whose time has passed give up."""
-        for one in [one for one in self._waiting if one.deadline.part_passed]:
-            self._waiting.remove(one)
-            _answer(one, None)
-        for one in self._flying:
-            if one.deadline.passed and not one.found.done():
-                late = one.deadline.late("reads that came before it had no answer")
-                one.found.set_exception(late)
+        late = [passenger for passenger in self._waiting if passenger.deadline.part_passed]
+        for passenger in late:
+            self._waiting.remove(passenger)
+            _answer(passenger, None)
+        for passenger in self._flying:
+            if passenger.deadline.passed and not passenger.found.done():
+                error = passenger.deadline.late("reads that came before it had no answer")
+                passenger.found.set_exception(error)
         self._watched = bool(self._waiting or self._flying)
         if self._watched:
             asyncio.get_running_loop().call_later(_TICK_SECONDS, self._watch)
@@ -297,11 +300,11 @@ class Lookups:
         flying, self._waiting = self._waiting[:MAX_LOOKUPS], self._waiting[MAX_LOOKUPS:]
         self._flying = flying
         try:
-            rows = await self._read([one.lookup for one in flying], None)
+            rows = await self._read([passenger.lookup for passenger in flying], None)
         except BaseException as error:
-            for one in flying:
-                if not one.found.done():
-                    one.found.set_exception(error)
+            for passenger in flying:
+                if not passenger.found.done():
+                    passenger.found.set_exception(error)
             if not isinstance(error, Exception):
                 raise
         else:
@@ -316,11 +319,11 @@ def _hand_out(flying: Sequence[_Passenger], rows: Rows) -> None:
     by_key: dict[Lookup, Rows] = {}
     for row in rows:
         by_key.setdefault(Lookup(*row[:3]), []).append(row)
-    for one in flying:
-        mine = by_key.get(one.lookup)
-        _answer(one, [mine.pop()] if mine else [])
+    for passenger in flying:
+        mine = by_key.get(passenger.lookup)
+        _answer(passenger, [mine.pop()] if mine else [])
 
 
-def _answer(one: _Passenger, rows: Rows | None) -> None:
-    if not one.found.done():
-        one.found.set_result(rows)
+def _answer(passenger: _Passenger, rows: Rows | None) -> None:
+    if not passenger.found.done():
+        passenger.found.set_result(rows)

@@ -77,8 +77,9 @@ def _make_room(options: StoreOptions) -> Flow[None]:
         (Call("room", schemas),)
     )
     todo = [] if extended else ["CREATE EXTENSION vector;"]
-    todo += [] if may_create else [f"CREATE SCHEMA {one} AUTHORIZATION {role};" for one in missing]
-    todo += [f"ALTER SCHEMA {one} OWNER TO {role};" for one in foreign]
+    if not may_create:
+        todo += [f"CREATE SCHEMA {schema} AUTHORIZATION {role};" for schema in missing]
+    todo += [f"ALTER SCHEMA {schema} OWNER TO {role};" for schema in foreign]
     otherwise = (
         f"have an administrator run in the database {database}\n\n    "
         + "\n    ".join(todo)
@@ -96,25 +97,25 @@ def _make_room(options: StoreOptions) -> Flow[None]:
 
 def pending(shipped: Sequence[sql.Migration], applied: Mapping[int, str]) -> list[sql.Migration]:
     """The migrations still to run, after checking those that have run."""
-    known = {migration.version: migration for migration in shipped}
-    if applied and min(applied) < min(known):
+    versions = {migration.version: migration for migration in shipped}
+    if applied and min(applied) < min(versions):
         raise errors.DatabaseError(
             f"this database is at schema version {max(applied)}, older than what this package can "
-            f"bring up to date ({min(known)}); nothing was changed. Give the store a new database "
-            "or a schema_prefix of its own and put the memories there again, read with the version "
-            "that wrote them; or drop the schemas of this one and set it up anew",
+            f"bring up to date ({min(versions)}); nothing was changed. Give the store a new "
+            "database or a schema_prefix of its own and put the memories there again, read with "
+            "the version that wrote them; or drop the schemas of this one and set it up anew",
             code="migration",
         )
-    if unknown := sorted(set(applied) - set(known)):
+    if unknown := sorted(set(applied) - set(versions)):
         raise errors.DatabaseError(
             f"this database is at schema version {unknown[-1]}, newer than this package knows "
-            f"({max(known)}): upgrade langmem-tiers",
+            f"({max(versions)}): upgrade langmem-tiers",
             code="migration",
         )
     for version, checksum in applied.items():
-        if known[version].checksum != checksum:
+        if versions[version].checksum != checksum:
             raise errors.DatabaseError(
-                f"migration {version} ({known[version].name}) ran here with other contents "
+                f"migration {version} ({versions[version].name}) ran here with other contents "
                 "than this package ships: install the version that created the database, or "
                 "restore the file",
                 code="migration",

@@ -66,9 +66,9 @@ class OfflineEmbeddings(Embeddings):
             MissingExtraError: the wheel with the model is not installed.
 
         """
-        several = _checked(texts)
+        checked = _checked(texts)
         model = self._model()
-        return [list(_embedded(model, text)) for text in several]
+        return [list(_embedded(model, text)) for text in checked]
 
     def embed_query(self, text: str) -> list[float]:
         """Embed one text; queries and documents are embedded alike."""
@@ -79,10 +79,10 @@ class OfflineEmbeddings(Embeddings):
 
         Other tasks run between the texts of a call, and between the pieces of a long one.
         """
-        several = _checked(texts)
-        if self._key in _loaded and self._quick(several):
-            return self.embed_documents(several)
-        return await asyncio.to_thread(self.embed_documents, several)
+        checked = _checked(texts)
+        if self._key in _loaded and self._quick(checked):
+            return self.embed_documents(checked)
+        return await asyncio.to_thread(self.embed_documents, checked)
 
     async def aembed_query(self, text: str) -> list[float]:
         """Embed one text without holding the event loop for long."""
@@ -122,16 +122,16 @@ class OfflineEmbeddings(Embeddings):
                 f"The embedding model cannot be read ({error}): check the path and permissions."
             ) from error
         sums = [hashlib.sha256(content).hexdigest() for content in contents]
-        found = {file.name: digest for file, digest in zip(files, sums, strict=True)}
+        digests = {file.name: digest for file, digest in zip(files, sums, strict=True)}
         for name, wanted in expected.items():
-            if name not in found:
+            if name not in digests:
                 raise errors.EmbeddingError(
-                    f"sha256 names {name!r}, but the model's files are {sorted(found)}."
+                    f"sha256 names {name!r}, but the model's files are {sorted(digests)}."
                 )
-            if found[name] != wanted.lower():
+            if digests[name] != wanted.lower():
                 raise errors.EmbeddingError(
                     f"{name} of the embedding model is not the expected file (SHA-256 "
-                    f"{found[name]}, expected {wanted}). Vectors of another model do not compare "
+                    f"{digests[name]}, expected {wanted}). Vectors of another model do not compare "
                     "with stored ones: reinstall with pip install --force-reinstall "
                     f'"langmem-tiers[{self._extra}]", or pass path= of LocalEmbeddings to use a '
                     "model of your own."
@@ -210,23 +210,23 @@ def shipped(sums: Mapping[str, str]) -> tuple[list[Path], dict[str, str]]:
         ImportError: if a package is not installed.
     """
     files = []
-    for package, _, path in (one.partition("/") for one in sums):
+    for package, _, path in (name.partition("/") for name in sums):
         spec = importlib.util.find_spec(package)
         if spec is None or spec.submodule_search_locations is None:
             raise ModuleNotFoundError(package)
         files.append(Path(next(iter(spec.submodule_search_locations))) / path)
-    return files, {file.name: one for file, one in zip(files, sums.values(), strict=True)}
+    return files, {file.name: digest for file, digest in zip(files, sums.values(), strict=True)}
 
 
 def _checked(texts: object) -> list[str]:
-    several = list(checked_list(texts, "texts"))
-    for text in several:
+    checked = list(checked_list(texts, "texts"))
+    for text in checked:
         if not isinstance(text, str):
             raise errors.InvalidTypeError(
                 f"only a str can be embedded, not a {type(text).__name__}"
             )
         utf8_bytes(text, "text")
-    return several
+    return checked
 
 
 # Asking a model, for no longer than a call has time
@@ -258,22 +258,22 @@ def vectors(effect: Embed, model: Embeddings, side: Side, deadline: Deadline) ->
         if limit.left is None:
             return (yield side.ask(ask))
         if side is AWAITED:
-            found = yield adone_by(limit.left, [ask.acall], 1, _too_late)
+            answers = yield adone_by(limit.left, [ask.acall], 1, _too_late)
         else:
-            found = done_by(limit.left, [ask.call], THREADS, _too_late)
-        return found[0]
+            answers = done_by(limit.left, [ask.call], THREADS, _too_late)
+        return answers[0]
     except (errors.TieredMemoryError, CancelledError):
         raise
     except Exception as error:  # a user's model can raise anything
-        said = errors.worded(error)
+        reason = errors.worded(error)
         if isinstance(error, TimeoutError) and limit.passed:
-            said = (
+            reason = (
                 f"it gave no answer within {limit.seconds:g} of the {deadline.seconds:g} seconds "
                 "that a call has; for more time open the store with "
                 "bounds=Bounds(call_timeout_ms=…)"
             )
-        told = shortened(errors.masked(said), _LONGEST_ERROR)
-        raise errors.EmbeddingError.of_model(told) from error
+        message = shortened(errors.masked(reason), _LONGEST_ERROR)
+        raise errors.EmbeddingError.of_model(message) from error
 
 
 def _too_late() -> NoReturn:
@@ -289,12 +289,12 @@ def _of_documents(model: Embeddings, texts: list[str], _: Deadline) -> Ask:
 
 def _of_queries(model: Embeddings, texts: list[str], limit: Deadline) -> Ask:
     def ask() -> list[Any]:
-        found = []
+        embedded = []
         for text in texts:
             if limit.passed:
                 raise TimeoutError
-            found.append(model.embed_query(text))
-        return found
+            embedded.append(model.embed_query(text))
+        return embedded
 
     async def aask() -> list[Any]:
         if type(model).aembed_query is Embeddings.aembed_query:

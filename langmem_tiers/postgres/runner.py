@@ -225,8 +225,8 @@ class Runner:
 
     def at_length(self, flow: Flow[T]) -> Future[T] | None:
         """Begin one that holds a connection for long, unless the pool has no other; see `aside`."""
-        several = self._target.pool_options()["max_size"] > 1
-        return self.aside(flow) if several else None
+        has_more = self._target.pool_options()["max_size"] > 1
+        return self.aside(flow) if has_more else None
 
 
 def _check_runs(loop: asyncio.AbstractEventLoop) -> None:

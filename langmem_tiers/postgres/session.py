@@ -231,17 +231,17 @@ class Session:
         if len(sent) == 1 and query.commit and not self._open:
             cursors = [(yield self._call(conn.cursor_at(0), query.calls[0]))]
         else:
-            names = {one.call.name for one in sent}
+            names = {statement.call.name for statement in sent}
             if _LIMIT in names and not names <= conn.planned:
                 sent = _with_time_to_plan(sent)
             cursors = yield from in_pipeline(conn, self._sent(conn, query, sent))
             if _LIMIT in names and conn.prepare_threshold is not None:
                 conn.planned |= names  # who prepares nothing plans each anew
-        found: list[flow.Rows] = [[] for _ in query.calls]
+        results: list[flow.Rows] = [[] for _ in query.calls]
         for cursor, (_, place) in zip(cursors, sent, strict=True):
             if place is not None and cursor.pgresult is not None and cursor.pgresult.nfields:
-                found[place] += yield cursor.fetchall()
-        return found
+                results[place] += yield cursor.fetchall()
+        return results
 
     def _sent(self, conn: Any, query: flow.Query, sent: Sequence[Sent]) -> Work[list[Any]]:
         """Send a query's statements, to be answered together."""
@@ -299,8 +299,8 @@ class Session:
             self._pool.suspect = True  # its server may be gone
         elif conn.cut or conn.pgconn.pipeline_status:
             yield conn.close()  # who was cancelled as it entered a pipeline left it so
-        given = self._pool.putconn(conn)
-        yield whole(given) if self._side is AWAITED else given
+        returned = self._pool.putconn(conn)
+        yield whole(returned) if self._side is AWAITED else returned
 
 
 def _with_time_to_plan(sent: Sequence[Sent]) -> Sequence[Sent]:
@@ -311,12 +311,12 @@ def _with_time_to_plan(sent: Sequence[Sent]) -> Sequence[Sent]:
     were broken off, the next recall would plan anew, and be broken off again.
     """
     longer = []
-    for one in sent:
-        call = one.call
+    for statement in sent:
+        call = statement.call
         if call.name == _LIMIT:
             milliseconds = int(call.params["milliseconds"]) + _PLANNING_MS
             call = call._replace(params={"milliseconds": str(milliseconds)})
-        longer.append(one._replace(call=call))
+        longer.append(statement._replace(call=call))
     return longer
 
 
@@ -397,8 +397,8 @@ class Database:
     def look_up(self, lookup: flow.Lookup, deadline: Deadline) -> Work[flow.Rows]:
         """The rows of one key; tasks share statements, threads need not."""
         if self.side is AWAITED:
-            found: flow.Rows = yield self._lookups.find(lookup, deadline)
-            return found
+            rows: flow.Rows = yield self._lookups.find(lookup, deadline)
+            return rows
         return (yield from self._read([lookup], deadline))
 
     def _read(self, lookups: Sequence[flow.Lookup], deadline: Deadline | None) -> Work[flow.Rows]:
@@ -406,7 +406,7 @@ class Database:
         return driven(flow.rows_of(name, **params), Session(self, deadline=deadline))
 
     def _write(self, together: Sequence[flow.Together], deadline: Deadline) -> Work[None]:
-        writing = together[0].flow([one.item for one in together])
+        writing = together[0].flow([write.item for write in together])
         return driven(writing, self.session(deadline=deadline))
 
     def recover(self, lost: Any, deadline: Deadline) -> Work[None]:
@@ -487,8 +487,8 @@ class Database:
     def _alone(self, work: Callable[[Any], Work[T]], **options: str) -> Work[T]:
         """Do work on a connection of its own, which is closed after it."""
         kind: Any = AsyncConnection if self.side is AWAITED else Connection
-        given = {**self.target.connection_options(), **options}
-        opened = kind.connect(self.target.conninfo, **given)
+        arguments = {**self.target.connection_options(), **options}
+        opened = kind.connect(self.target.conninfo, **arguments)
         # what a thread has, it holds at once: a signal as it yields would lose it
         conn = (yield opened) if self.side is AWAITED else opened
         try:

@@ -75,10 +75,10 @@ class Target:
 
     def __post_init__(self) -> None:
         """Check what a caller gave."""
-        given: object = self.pool
-        if given is not None and not isinstance(given, Mapping):
+        pool_config: object = self.pool
+        if pool_config is not None and not isinstance(pool_config, Mapping):
             raise ConfigurationError(
-                f"pool_config is a mapping, such as {{'max_size': 20}}, not {short(given)}"
+                f"pool_config is a mapping, such as {{'max_size': 20}}, not {short(pool_config)}"
             )
         wrong = None if is_embedded_url(self.conninfo) else _wrong_in(self.conninfo)
         if wrong is not None:  # no cause: it would show the password
@@ -171,10 +171,10 @@ class Target:
         return {"options": f"{options} -c statement_timeout=0"}
 
     def _kwargs(self) -> Mapping[str, Any]:
-        given = (self.pool or {}).get("kwargs")
-        if given is not None and not isinstance(given, Mapping):
-            raise ConfigurationError(f"pool_config['kwargs'] is a mapping, not {short(given)}")
-        return given or {}
+        kwargs = (self.pool or {}).get("kwargs")
+        if kwargs is not None and not isinstance(kwargs, Mapping):
+            raise ConfigurationError(f"pool_config['kwargs'] is a mapping, not {short(kwargs)}")
+        return kwargs or {}
 
     def settings(self, servers_timeout: int, vectors_in: str | None) -> dict[str, Any]:
         """Return the parameters of `enter` for a transaction; a role's shorter time-out stays."""
@@ -190,8 +190,8 @@ class Target:
 
 def _unsaid(conninfo: str, **defaults: Any) -> dict[str, Any]:
     """Return those of our defaults that a connection string does not set itself."""
-    said = {} if is_embedded_url(conninfo) else conninfo_to_dict(conninfo)
-    return {name: one for name, one in defaults.items() if name not in said}
+    parameters = {} if is_embedded_url(conninfo) else conninfo_to_dict(conninfo)
+    return {name: value for name, value in defaults.items() if name not in parameters}
 
 
 def _wrong_in(conninfo: object) -> str | None:
@@ -202,15 +202,15 @@ def _wrong_in(conninfo: object) -> str | None:
         return f"{driver[0]!r} names a driver, as for SQLAlchemy: leave {driver[1]!r} out"
     try:
         conninfo.encode()
-        found = conninfo_to_dict(conninfo)
+        parameters = conninfo_to_dict(conninfo)
     except UnicodeEncodeError:
         return "it is not Unicode"
     except psycopg.ProgrammingError as error:
-        said = (str(error).strip().splitlines() or ["it cannot be read"])[0]
-        if (unknown := _QUOTED.search(said)) and unknown[1] in _parameters(conninfo):
+        reason = (str(error).strip().splitlines() or ["it cannot be read"])[0]
+        if (unknown := _QUOTED.search(reason)) and unknown[1] in _parameters(conninfo):
             return f"{unknown[1]!r} is no parameter of Postgres's own client: leave it out"
-        return _QUOTED.sub(lambda one: one[0] if one[1] == "=" else '"…"', said)
-    return _wrong_among(found)
+        return _QUOTED.sub(lambda match: match[0] if match[1] == "=" else '"…"', reason)
+    return _wrong_among(parameters)
 
 
 def _parameters(conninfo: str) -> list[str]:
@@ -218,16 +218,18 @@ def _parameters(conninfo: str) -> list[str]:
     before, _, after = conninfo.partition("?")
     if "@" in after or ("@" not in before and before.count(":") > 1):
         return []
-    return [one.partition("=")[0] for one in after.split("&")]
+    return [parameter.partition("=")[0] for parameter in after.split("&")]
 
 
-def _wrong_among(found: Mapping[str, Any]) -> str | None:
-    port = str(found.get("port") or "")
-    if not all(one.isdecimal() and int(one) <= _LAST_PORT for one in port.split(",") if one):
+def _wrong_among(parameters: Mapping[str, Any]) -> str | None:
+    port = str(parameters.get("port") or "")
+    if not all(
+        number.isdecimal() and int(number) <= _LAST_PORT for number in port.split(",") if number
+    ):
         return "the port is no number from 1 to 65,535"
-    if "@" in str(found.get("host") or ""):
+    if "@" in str(parameters.get("host") or ""):
         return "there is more than one @ before the host"
-    if _CREDENTIALS.search(str(found.get("dbname") or "")):
+    if _CREDENTIALS.search(str(parameters.get("dbname") or "")):
         return "a user stands where the database does"
     return None
 
@@ -251,8 +253,8 @@ class _Limited(psycopg.Connection[DictRow]):
 
 def _without_session(conn: psycopg.Connection[DictRow]) -> None:
     """Prepare nothing on a connection of a pooler's; see `Connection.learn`."""
-    (found,) = conn.execute(OF_CONNECTION, {"type": None}, prepare=False).fetchall()
-    if found["pg_backend_pid"] != conn.info.backend_pid:
+    (row,) = conn.execute(OF_CONNECTION, {"type": None}, prepare=False).fetchall()
+    if row["pg_backend_pid"] != conn.info.backend_pid:
         conn.prepare_threshold = None
 
 

@@ -73,9 +73,9 @@ class Wall(NamedTuple):
         return [*sent, *self._framed(by_tenant)]
 
     def _framed(self, by_tenant: Mapping[str, Sequence[Sent]]) -> Iterator[Sent]:
-        for tenant, several in by_tenant.items():
+        for tenant, statements in by_tenant.items():
             yield Sent(Call("act_for", {"role": self.taken, "tenant": tenant}), None)
-            yield from several
+            yield from statements
 
     def _parts(self, call: Call, statement: Statement) -> Iterator[tuple[str, Call]]:
         """A call as those of one tenant each; a worker's sees all of them at once."""
@@ -88,8 +88,9 @@ class Wall(NamedTuple):
         elif len(distinct := dict.fromkeys(tenants)) < 2:  # noqa: PLR2004 - one, or none
             yield next(iter(distinct), ""), call
         else:
-            for one in distinct:
-                yield one, _part(call, statement, [i for i, of in enumerate(tenants) if of == one])
+            for label in distinct:
+                rows = [i for i, row_tenant in enumerate(tenants) if row_tenant == label]
+                yield label, _part(call, statement, rows)
 
 
 def entered(sent: Sequence[Sent], settings: Mapping[str, Any]) -> Sequence[Sent]:
@@ -143,7 +144,7 @@ class Examination:
     @property
     def ok(self) -> bool:
         """Whether all holds."""
-        return all(one.ok for one in self.checks)
+        return all(check.ok for check in self.checks)
 
 
 def examine(options: StoreOptions, acting: Role) -> Flow[Examination]:
@@ -159,7 +160,7 @@ def examine(options: StoreOptions, acting: Role) -> Flow[Examination]:
         (named, *(Call(look, params) for look in looks)), commit=True
     )
     again = f"as the owner remove the setting 'walls' from {schemas[0]}.settings, then run setup"
-    found = (
+    findings = (
         *_of_login(login, names),
         (
             "every table with a tenant is walled",
@@ -192,7 +193,7 @@ def examine(options: StoreOptions, acting: Role) -> Flow[Examination]:
             "as the owner ALTER TABLE … ENABLE TRIGGER USER; no log has what was written meanwhile",
         ),
     )
-    checks = tuple(lacking(*one) for one in found)
+    checks = tuple(lacking(*finding) for finding in findings)
     owner, looks_over_walls = login[9:]
     backup = f"pg_dump as {owner}, the owner"
     if not looks_over_walls:
@@ -230,9 +231,9 @@ def _of_login(login: Row, names: Mapping[str, str]) -> Iterator[tuple[str, list[
         yield check, [who] if fails else [], own
 
 
-def lacking(check: str, found: Sequence[str], advice: str) -> Check:
+def lacking(check: str, failing: Sequence[str], advice: str) -> Check:
     """A check that fails for what was found."""
-    if not found:
+    if not failing:
         return Check(check=check, ok=True)
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return Check(check=check, ok=False, found=", ".join(found[:_SHOWN]) + more, advice=advice)
+    more = f" and {len(failing) - _SHOWN} more" if len(failing) > _SHOWN else ""
+    return Check(check=check, ok=False, found=", ".join(failing[:_SHOWN]) + more, advice=advice)

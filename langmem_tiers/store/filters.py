@@ -29,20 +29,22 @@ class Condition(NamedTuple):
     operand: str
 
 
-def compile_filter(given: Mapping[str, Any] | None, bounds: Bounds = DEFAULT) -> list[Condition]:
+def compile_filter(
+    search_filter: Mapping[str, Any] | None, bounds: Bounds = DEFAULT
+) -> list[Condition]:
     """Compile a filter into its conditions.
 
     Raises:
         InvalidInputError (invalid_filter): for an unknown operator or an operand that is not JSON.
         InvalidInputError (too_large): for more conditions, levels or operands than allowed.
     """
-    if given is None:
+    if search_filter is None:
         return []
-    if not isinstance(given, Mapping):
+    if not isinstance(search_filter, Mapping):
         raise InvalidInputError(
-            f"a filter is a mapping, not {type(given).__name__}", code="invalid_filter"
+            f"a filter is a mapping, not {type(search_filter).__name__}", code="invalid_filter"
         )
-    for key in given:
+    for key in search_filter:
         if str(key).startswith("$"):
             raise InvalidInputError(
                 f"a filter begins with keys of the value, not with {short(key)}: all of them must "
@@ -50,7 +52,9 @@ def compile_filter(given: Mapping[str, Any] | None, bounds: Bounds = DEFAULT) ->
                 code="invalid_filter",
             )
     compiled = (
-        one for key, wanted in given.items() for one in _compile((_label(key),), wanted, bounds)
+        condition
+        for key, wanted in search_filter.items()
+        for condition in _compile((_label(key),), wanted, bounds)
     )
     try:
         return bounds.conditions(compiled)
@@ -106,8 +110,8 @@ def _equal(path: tuple[str, ...], operand: object, op: str, bounds: Bounds) -> C
 
 
 def _held(path: tuple[str, ...], operand: object, bounds: Bounds) -> Condition:
-    several = operand if isinstance(operand, list | tuple) else [operand]
-    if any(isinstance(one, Mapping | list | tuple) for one in several):
+    operands = operand if isinstance(operand, list | tuple) else [operand]
+    if any(isinstance(item, Mapping | list | tuple) for item in operands):
         raise InvalidInputError(
             "$contains asks for a text, a number, true, false or null in a list, or for all of a "
             "list of them",

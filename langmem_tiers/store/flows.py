@@ -110,14 +110,14 @@ class AccessBuffer:
         self._writing: Future[None] | None = None
         self._begun_at = 0.0
 
-    def add(self, found: Iterable[Mortal], now: datetime) -> None:
+    def add(self, rows: Iterable[Mortal], now: datetime) -> None:
         """Note that these memories were read."""
         with self._lock:
             if not self._pending:
                 self._since = time.monotonic()
             self._last = now
-            for one in found:
-                self._count((one.tenant, one.id), 1)
+            for row in rows:
+                self._count((row.tenant, row.id), 1)
 
     @property
     def due(self) -> bool:
@@ -187,9 +187,9 @@ class AccessBuffer:
         self._resting_until = time.monotonic() + seconds
 
     def _count(self, key: _Key, count: int) -> None:
-        known = self._pending.get(key)
-        if known is not None:
-            self._pending[key] = known + count
+        counted = self._pending.get(key)
+        if counted is not None:
+            self._pending[key] = counted + count
         elif self._resting_until is None or len(self._pending) < KEPT_ENTRIES:
             self._pending[key] = count
 
@@ -224,8 +224,8 @@ class Kept:
         """Return the object of that kind, one for the store."""
         if kind not in self._of:
             self._of.setdefault(kind, kind())  # whoever comes first of several threads
-        found: T = self._of[kind]
-        return found
+        kept: T = self._of[kind]
+        return kept
 
 
 class StoreFlows:
@@ -262,9 +262,9 @@ class StoreFlows:
         """Whose rights the store has."""
         return "owner" if self.runner is None else self.runner.acting
 
-    def batch(self, given: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
+    def batch(self, operations: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
         """Run operations: all reads, then all writes; in `tier` alone if one is given."""
-        todo = self.options.bounds.batched(given)
+        todo = self.options.bounds.batched(operations)
         if len(todo) == 1 and isinstance(todo[0], GetOp):
             return [(yield from self._get(todo[0], tier))]
         yield from flow.lasts(len(todo))
@@ -308,9 +308,9 @@ class StoreFlows:
         if self.acting == "application":
             raise across_tenants(what)
 
-    def carry_out(self, several: Sequence[Writing]) -> Flow[None]:
+    def carry_out(self, writings: Sequence[Writing]) -> Flow[None]:
         """Write for several calls, which waited for it together, in one transaction."""
-        merged = write.merged(several)
+        merged = write.merged(writings)
         lock = write.lock_writes(merged.writes, self.options)
         yield from write.carry_out(merged, options=self.options, lock=(lock,))
 
@@ -323,11 +323,11 @@ class StoreFlows:
         rows = yield read.lookup(asked)
         if not rows:
             return None
-        found, reading = Found(*rows[0]), self._reading(tier)
-        if not reading.sees(found):
+        row, reading = Found(*rows[0]), self._reading(tier)
+        if not reading.sees(row):
             return None
-        yield from self.mark((found,), reading.moment, (found,) if asked.refresh else ())
-        return ops.to_item(found)
+        yield from self.mark((row,), reading.moment, (row,) if asked.refresh else ())
+        return ops.to_item(row)
 
     def read(
         self, reads: Sequence[Read], tier: Tier | None, lock: Call | None = None
@@ -337,10 +337,10 @@ class StoreFlows:
             return []
         self.begin_to_flush()
         vectors: Mapping[str, PackedVector | None] = {}
-        if searches := [one for one in reads if isinstance(one, read.Search)]:
+        if searches := [request for request in reads if isinstance(request, read.Search)]:
             yield from self.refresh_state()
             vectors = yield from flow.embed_texts(
-                [one.text or "" for one in searches], self.options
+                [search.text or "" for search in searches], self.options
             )
         if lock is not None:
             yield Query((lock,))
@@ -350,10 +350,10 @@ class StoreFlows:
     def note(self, reads: Sequence[Read], answers: Sequence[Any]) -> Flow[None]:
         """What a read leaves behind, once it has succeeded."""
         got = [answer for answer in answers if isinstance(answer, Found)]
-        listed = (one for each in answers if isinstance(each, list) for one in each)
-        found = [one for one in listed if isinstance(one, Found)]
-        if found and self.options.audit.reads:
-            yield from self._log_read(found)
+        listed = (item for each in answers if isinstance(each, list) for item in each)
+        rows = [item for item in listed if isinstance(item, Found)]
+        if rows and self.options.audit.reads:
+            yield from self._log_read(rows)
         yield from self.mark(got, self.moment(), read.refreshed(reads, answers))
 
     def _result(self, answer: Any) -> Result:
@@ -429,7 +429,7 @@ class StoreFlows:
 
     def mark(
         self,
-        found: Sequence[Mortal],
+        rows: Sequence[Mortal],
         moment: Moment,
         refreshed: Sequence[Mortal] | None = None,
     ) -> Flow[None]:
@@ -438,12 +438,12 @@ class StoreFlows:
         The answer of the call is known by then, and stands if Postgres refuses; but where reads
         are to be logged, none is answered that is not.
         """
-        if found:
-            self._accesses.add(found, moment.now)
+        if rows:
+            self._accesses.add(rows, moment.now)
             if self.options.audit.reads:
-                yield from self._log_read(found)
-        lives = found if refreshed is None else refreshed
-        mortal = [one for one in lives if one.ttl_minutes is not None]
+                yield from self._log_read(rows)
+        lives = rows if refreshed is None else refreshed
+        mortal = [row for row in lives if row.ttl_minutes is not None]
         try:
             if mortal:
                 yield from read.extend(mortal, moment)
@@ -452,10 +452,10 @@ class StoreFlows:
                 _log.warning("reads go on, but do not extend the life of what they read: %s", error)
             self._told_of_lives = True
 
-    def _log_read(self, found: Sequence[Mortal]) -> Flow[None]:
+    def _log_read(self, rows: Sequence[Mortal]) -> Flow[None]:
         ids: dict[str, list[int]] = {}
-        for one in found:
-            ids.setdefault(one.tenant, []).append(one.id)
+        for row in rows:
+            ids.setdefault(row.tenant, []).append(row.id)
         calls = (Call("audit_read", {"tenant": t, "ids": some}) for t, some in ids.items())
         yield Query(tuple(calls), commit=True)
 

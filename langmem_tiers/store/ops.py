@@ -104,14 +104,14 @@ def to_tier(name: object) -> Tier:
     return Tier(str(name))
 
 
-def to_item(found: Found) -> base.Item:
+def to_item(row: Found) -> base.Item:
     """A row as LangGraph's item."""
     return base.Item(
-        value=found.value,
-        key=found.key,
-        namespace=decode(found.tenant, found.namespace),
-        created_at=found.created_at,
-        updated_at=found.updated_at,
+        value=row.value,
+        key=row.key,
+        namespace=decode(row.tenant, row.namespace),
+        created_at=row.created_at,
+        updated_at=row.updated_at,
     )
 
 
@@ -120,14 +120,14 @@ def to_search_items(page: Sequence[Found], distance: Distance) -> list[SearchIte
     score = distance.score
     return [
         SearchItem(
-            decode(one.tenant, one.namespace),
-            one.key,
-            one.value,
-            one.created_at,
-            one.updated_at,
-            None if one.distance is None else score(one.distance),
+            decode(row.tenant, row.namespace),
+            row.key,
+            row.value,
+            row.created_at,
+            row.updated_at,
+            None if row.distance is None else score(row.distance),
         )
-        for one in page
+        for row in page
     ]
 
 
@@ -136,9 +136,9 @@ def _check_labels(op: Op, labels: Sequence[str]) -> None:
         raise InvalidTypeError(
             f"a namespace is a tuple of labels, such as ('acme', 'notes'), not {short(labels)}"
         )
-    for one in labels:
-        if not isinstance(one, str):
-            raise InvalidTypeError(f"a label of a namespace is a string, not {short(one)}")
+    for label in labels:
+        if not isinstance(label, str):
+            raise InvalidTypeError(f"a label of a namespace is a string, not {short(label)}")
     base.validate_op_namespace(op)
 
 
@@ -161,10 +161,12 @@ def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> Search:
 
 
 def _list_namespaces(op: base.ListNamespacesOp, bounds: Bounds) -> ListNamespaces:
-    given: object = () if op.match_conditions is None else op.match_conditions
-    if not isinstance(given, tuple | list):
-        raise InvalidTypeError(f"match_conditions is a tuple of MatchCondition, not {short(given)}")
-    conditions = [_match(condition) for condition in bounds.conditions(given)]
+    matches: object = () if op.match_conditions is None else op.match_conditions
+    if not isinstance(matches, tuple | list):
+        raise InvalidTypeError(
+            f"match_conditions is a tuple of MatchCondition, not {short(matches)}"
+        )
+    conditions = [_match(condition) for condition in bounds.conditions(matches)]
     tenants = {labels[0] for kind, labels in conditions if kind == "prefix" and labels}
     depth = op.max_depth
     return ListNamespaces(
@@ -198,8 +200,8 @@ def _limit(number: object, bounds: Bounds) -> int:
     return limit
 
 
-def _refresh(given: object) -> bool:
-    return given is not None and checked_flag(given, "refresh_ttl")
+def _refresh(value: object) -> bool:
+    return value is not None and checked_flag(value, "refresh_ttl")
 
 
 def _minutes(ttl: object) -> float | None:
@@ -240,11 +242,13 @@ def _is_well_formed(path: str) -> bool:
     if not path:
         return True
     chosen = [
-        one.strip() for found in _GROUP.finditer(path) for one in (found[1] or "*").split(",")
+        name.strip() for group in _GROUP.finditer(path) for name in (group[1] or "*").split(",")
     ]
     bare = _GROUP.sub("*", path)
     paired = not set(bare) & set("[]{}")
-    return paired and all(bare.split(".")) and all(one and _is_well_formed(one) for one in chosen)
+    return (
+        paired and all(bare.split(".")) and all(name and _is_well_formed(name) for name in chosen)
+    )
 
 
 def indexed_texts(value: Mapping[str, Any], paths: Sequence[str]) -> list[tuple[str, str]]:

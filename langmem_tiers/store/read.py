@@ -48,10 +48,10 @@ class Reading(NamedTuple):
     ann_tiers: Sequence[Tier] = ()
     """Those that have an HNSW index."""
 
-    def sees(self, found: Found) -> bool:
+    def sees(self, row: Found) -> bool:
         """Whether a row read by key is in these tiers and not expired."""
-        alive = found.expires_at is None or found.expires_at > self.moment.alive_at
-        return alive and found.tier in self.tiers
+        alive = row.expires_at is None or row.expires_at > self.moment.alive_at
+        return alive and row.tier in self.tiers
 
     @property
     def common(self) -> dict[str, Any]:
@@ -118,9 +118,11 @@ def read(
     It takes one round trip unless a page comes back short. `vectors` are those of the queries.
     Without `commit` the transaction stays open, for the writes of the same batch.
     """
-    gets = [one for one in reads if isinstance(one, Get)]
+    gets = [request for request in reads if isinstance(request, Get)]
     others = {
-        i: _call(one, vectors, reading) for i, one in enumerate(reads) if not isinstance(one, Get)
+        i: _call(request, vectors, reading)
+        for i, request in enumerate(reads)
+        if not isinstance(request, Get)
     }
     calls = [Lookup.call(list(dict.fromkeys(map(lookup, gets))))] if gets else []
     rows = yield from _query([*calls, *others.values()], commit=commit)
@@ -150,14 +152,14 @@ class Mortal(Protocol):
         """When it expires, unless it is read before."""
 
 
-def _is_due(found: Mortal, moment: Moment) -> bool:
+def _is_due(row: Mortal, moment: Moment) -> bool:
     """Whether a read is to write a new expiry: a short life to the point, a long one rarely."""
-    if found.ttl_minutes is None or found.expires_at is None:
+    if row.ttl_minutes is None or row.expires_at is None:
         return False
-    if found.ttl_minutes <= _SHORT_LIFE_MINUTES:
+    if row.ttl_minutes <= _SHORT_LIFE_MINUTES:
         return True
-    life = timedelta(minutes=found.ttl_minutes)
-    return moment.now + life - found.expires_at > life * _SLIDE_AFTER
+    life = timedelta(minutes=row.ttl_minutes)
+    return moment.now + life - row.expires_at > life * _SLIDE_AFTER
 
 
 def extend(read: Iterable[Mortal], moment: Moment) -> Flow[None]:
@@ -165,8 +167,8 @@ def extend(read: Iterable[Mortal], moment: Moment) -> Flow[None]:
 
     Losing this in a crash is accepted: its commit is not waited for.
     """
-    known = {(row.tenant, row.id): row for row in read if _is_due(row, moment)}
-    if due := sorted(known):
+    rows = {(row.tenant, row.id): row for row in read if _is_due(row, moment)}
+    if due := sorted(rows):
         params = {
             "tenants": [tenant for tenant, _ in due],
             "ids": [number for _, number in due],
@@ -193,60 +195,62 @@ def _query(calls: Sequence[Call], *, commit: bool) -> Flow[list[list[Row]]]:
     return [rows[place] for place in places]
 
 
-def lookup(one: Get) -> Lookup:
+def lookup(get: Get) -> Lookup:
     """What reads one memory by key."""
-    return Lookup(*one.place, one.key)
+    return Lookup(*get.place, get.key)
 
 
 def _got(reads: Sequence[Read], rows: Sequence[Row], reading: Reading) -> list[Any]:
     """The answer of each get; None for other reads and for what is not visible."""
-    found = {(row[0], row[1], row[2]): Found(*row) for row in rows}
+    rows_by_key = {(row[0], row[1], row[2]): Found(*row) for row in rows}
     answers: list[Any] = []
-    for one in reads:
-        hit = found.get((*one.place, one.key)) if isinstance(one, Get) else None
+    for request in reads:
+        hit = rows_by_key.get((*request.place, request.key)) if isinstance(request, Get) else None
         answers.append(hit if hit and reading.sees(hit) else None)
         if hit:  # who asks twice gets two values that do not change with each other
-            found[hit[:3]] = hit._replace(value=deepcopy(hit.value))
+            rows_by_key[hit[:3]] = hit._replace(value=deepcopy(hit.value))
     return answers
 
 
 def _call(
-    one: Search | ListNamespaces,
+    request: Search | ListNamespaces,
     vectors: Mapping[str, PackedVector | None],
     reading: Reading,
 ) -> Call:
-    if isinstance(one, ListNamespaces):
-        return _namespaces_call(one, reading)
-    name, vector = "search_newest", vectors.get(one.text or "")
+    if isinstance(request, ListNamespaces):
+        return _namespaces_call(request, reading)
+    name, vector = "search_newest", vectors.get(request.text or "")
     if vector is not None:
-        few = one.limit + one.offset <= EF_SEARCH // 2
+        few = request.limit + request.offset <= EF_SEARCH // 2
         name = "search_exact"
         if few and any(tier in reading.ann_tiers for tier in reading.tiers):
             name = "search_ann"
-        elif not one.offset and not (reading.options.index and reading.options.index.several):
+        elif not request.offset and not (reading.options.index and reading.options.index.several):
             name = "search_single"
-    return Call(statement_name(name, one, reading.tiers), search_params(one, vector, reading))
+    return Call(
+        statement_name(name, request, reading.tiers), search_params(request, vector, reading)
+    )
 
 
-def statement_name(name: str, one: Search, tiers: Sequence[Tier] = TIERS) -> str:
+def statement_name(name: str, search: Search, tiers: Sequence[Tier] = TIERS) -> str:
     """The variant of a statement for that scope, with or without a filter, for all tiers or one."""
-    filtered = "_filtered" if one.conditions else ""
+    filtered = "_filtered" if search.conditions else ""
     tier = "" if len(tiers) == len(TIERS) else f"_{tiers[0]}"
-    return f"{name}{filtered}_{one.scope.kind}{tier}"
+    return f"{name}{filtered}_{search.scope.kind}{tier}"
 
 
-def search_params(one: Search, vector: PackedVector | None, reading: Reading) -> dict[str, Any]:
+def search_params(search: Search, vector: PackedVector | None, reading: Reading) -> dict[str, Any]:
     """The parameters of every search statement."""
-    wanted = one.limit + one.offset
+    wanted = search.limit + search.offset
     return {
         **reading.common,
-        **(filter_params(one.conditions) if one.conditions else {}),
-        "tenant": one.scope.tenant,
-        "low": one.scope.low,
-        "high": one.scope.high,
+        **(filter_params(search.conditions) if search.conditions else {}),
+        "tenant": search.scope.tenant,
+        "low": search.scope.low,
+        "high": search.scope.high,
         "query": vector,
-        "limit": one.limit,
-        "offset": one.offset,
+        "limit": search.limit,
+        "offset": search.offset,
         "wanted": wanted,
         "candidates": EF_SEARCH,
         "exact_limit": reading.options.exact_limit,
@@ -254,42 +258,42 @@ def search_params(one: Search, vector: PackedVector | None, reading: Reading) ->
 
 
 def _complete(
-    one: Read, call: Call, rows: list[Row], tiers: Sequence[Tier], *, commit: bool
+    request: Read, call: Call, rows: list[Row], tiers: Sequence[Tier], *, commit: bool
 ) -> Flow[list[Any]]:
     """Turn rows into answers; fill a short page from the exact search, then without vectors."""
-    if not isinstance(one, Search):
+    if not isinstance(request, Search):
         return [row[0] for row in rows]
-    short = call.name.startswith("search_ann") and len(rows) < one.limit
+    short = call.name.startswith("search_ann") and len(rows) < request.limit
     single = call.name.startswith("search_single")
     if short or (single and len({row[_ID] for row in rows}) < len(rows)):
-        again = call._replace(name=statement_name("search_exact", one, tiers))
+        again = call._replace(name=statement_name("search_exact", request, tiers))
         (rows,) = yield Query((again,), commit=commit)
-    if not call.name.startswith("search_newest") and len(rows) < one.limit:
-        rest = {**call.params, "limit": one.limit - len(rows)}
+    if not call.name.startswith("search_newest") and len(rows) < request.limit:
+        rest = {**call.params, "limit": request.limit - len(rows)}
         (more,) = yield Query(
-            (Call(statement_name("search_unembedded", one), rest),), commit=commit
+            (Call(statement_name("search_unembedded", request), rest),), commit=commit
         )
         rows = rows + more
     return [Found(*row) for row in rows]
 
 
-def _namespaces_call(one: ListNamespaces, reading: Reading) -> Call:
+def _namespaces_call(request: ListNamespaces, reading: Reading) -> Call:
     params = {
         **reading.common,
-        "tenant": one.tenant,
-        "kinds": [kind for kind, _ in one.matches],
-        "paths": [path for _, path in one.matches],
-        "max_depth": one.max_depth,
-        "limit": one.limit,
-        "offset": one.offset,
+        "tenant": request.tenant,
+        "kinds": [kind for kind, _ in request.matches],
+        "paths": [path for _, path in request.matches],
+        "max_depth": request.max_depth,
+        "limit": request.limit,
+        "offset": request.offset,
     }
-    return Call(f"list_namespaces_{'everywhere' if one.tenant is None else 'tenant'}", params)
+    return Call(f"list_namespaces_{'everywhere' if request.tenant is None else 'tenant'}", params)
 
 
 def refreshed(reads: Sequence[Read], answers: Sequence[Any]) -> list[Found]:
     """What was just read, where a read is to extend its life."""
-    found: list[Found] = []
-    for one, answer in zip(reads, answers, strict=True):
-        if answer and not isinstance(one, ListNamespaces) and one.refresh:
-            found += answer if isinstance(one, Search) else (answer,)
-    return found
+    rows: list[Found] = []
+    for request, answer in zip(reads, answers, strict=True):
+        if answer and not isinstance(request, ListNamespaces) and request.refresh:
+            rows += answer if isinstance(request, Search) else (answer,)
+    return rows

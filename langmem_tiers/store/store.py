@@ -304,9 +304,9 @@ class TieredStore(BaseStore):
         Returns:
             False if there is no such memory, or it is in that tier already.
         """
-        one = to_write(PutOp(namespace, key, None), self.options)
+        place = to_write(PutOp(namespace, key, None), self.options).place
         moment = self.flows.moment()
-        return move(one.place, key, options=self.options, moment=moment, tier=to_tier(tier))
+        return move(place, key, options=self.options, moment=moment, tier=to_tier(tier))
 
     move, amove = both(_move)
 
@@ -547,13 +547,13 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
     return {"dims": embed.dims, "embed": embed, **overrides}
 
 
-def _server_of(conn_string: Any, given: object) -> EmbeddedPostgres | None:
+def _server_of(conn_string: Any, server: object) -> EmbeddedPostgres | None:
     """Return the store's own server, if it has one; refuse a store without any."""
-    if given is None and isinstance(conn_string, str) and not conn_string.strip():
+    if server is None and isinstance(conn_string, str) and not conn_string.strip():
         raise ConfigurationError("conn_string is empty: name a database, or use embedded(path)")
-    if given is not None and not isinstance(given, EmbeddedPostgres):
-        raise ConfigurationError(f"server is an EmbeddedPostgres, not {short(given)}")
-    return embedded_at(conn_string) if given is None else given
+    if server is not None and not isinstance(server, EmbeddedPostgres):
+        raise ConfigurationError(f"server is an EmbeddedPostgres, not {short(server)}")
+    return embedded_at(conn_string) if server is None else server
 
 
 def _embeddings(index: Mapping[str, Any] | None) -> Embeddings | None:

@@ -96,10 +96,10 @@ class Write:
 def last_writes(writes: Iterable[Write]) -> list[Write]:
     """One write a key: the last of a batch wins; what is held gives way to a put that is not."""
     last: dict[tuple[Place, str], Write] = {}
-    for one in writes:
-        there = last.get(one.name)
-        if not (one.held and there is not None and there.value is not None and not there.held):
-            last[one.name] = one
+    for write in writes:
+        there = last.get(write.name)
+        if not (write.held and there is not None and there.value is not None and not there.held):
+            last[write.name] = write
     return list(last.values())
 
 
@@ -111,24 +111,24 @@ class Writing(NamedTuple):
     moment: Moment
 
 
-def merged(several: Sequence[Writing]) -> Writing:
+def merged(writings: Sequence[Writing]) -> Writing:
     """The writes of several calls as those of one; the last call's moment holds.
 
     What one call deletes and a later one puts is deleted first, and so begins anew.
     """
-    if len(several) == 1:
-        return several[0]
+    if len(writings) == 1:
+        return writings[0]
     last: dict[tuple[Place, str], Write] = {}
     deleted: dict[tuple[Place, str], Write] = {}
-    for write in (write for one in several for write in one.writes):
+    for write in (write for writing in writings for write in writing.writes):
         place = write.name
         earlier = last.get(place)
         if earlier is not None and earlier.value is None:
             deleted[place] = earlier
         last[place] = write
-    vectors = {text: vector for one in several for text, vector in one.vectors.items()}
+    vectors = {text: vector for writing in writings for text, vector in writing.vectors.items()}
     writes = [*deleted.values(), *last.values()]
-    return Writing(writes, vectors, max(one.moment for one in several))
+    return Writing(writes, vectors, max(writing.moment for writing in writings))
 
 
 def carry_out(
@@ -151,7 +151,7 @@ def carry_out(
         InvalidInputError (tier_conflict): if `tier` is given and a key lives in another one.
     """
     writes, vectors, moment = writing
-    puts = [one for one in writes if one.value is not None]
+    puts = [write for write in writes if write.value is not None]
     calls = list(before)
     if len(puts) < len(writes):
         calls += _deletions(writes, [tier] if tier else TIERS, moment.now)
@@ -170,11 +170,11 @@ def carry_out(
 def _deletions(writes: Sequence[Write], tiers: Sequence[Tier], now: datetime) -> Iterator[Call]:
     """The calls that remove memories, those that take along the same kind of others together."""
     alike: dict[Twins, list[Write]] = {}
-    for one in writes:
-        if one.value is None:
-            alike.setdefault(one.twins, []).append(one)
-    for twins, several in sorted(alike.items()):
-        yield from delete_calls(several, tiers, now, twins)
+    for write in writes:
+        if write.value is None:
+            alike.setdefault(write.twins, []).append(write)
+    for twins, deletions in sorted(alike.items()):
+        yield from delete_calls(deletions, tiers, now, twins)
 
 
 def move(
@@ -199,15 +199,15 @@ def lock_writes(
 ) -> Call:
     """The call that locks the keys of these writes, and the sessions whose turns they number."""
     keys = list(further)
-    for one in writes:
-        keys.append((*one.place, one.key))
-        if one.told.session:
-            keys.append((*one.place, f"\0{one.told.session}"))
-        if one.sources:
-            keys.append((one.place.tenant, "", LOCK))
-            keys += [(*place, key) for place, key in one.sources]
-        if one.rooms:
-            keys.append((*one.place, ROOM))
+    for write in writes:
+        keys.append((*write.place, write.key))
+        if write.told.session:
+            keys.append((*write.place, f"\0{write.told.session}"))
+        if write.sources:
+            keys.append((write.place.tenant, "", LOCK))
+            keys += [(*place, key) for place, key in write.sources]
+        if write.rooms:
+            keys.append((*write.place, ROOM))
     return lock_call(keys, options)
 
 
@@ -222,7 +222,7 @@ def embed(
     writes: Sequence[Write], options: StoreOptions
 ) -> Flow[Mapping[str, PackedVector | None]]:
     """A vector for each distinct text that is not blank."""
-    texts = [text for one in writes for _, text in one.texts]
+    texts = [text for write in writes for _, text in write.texts]
     return embed_texts(texts, options, "documents")
 
 
@@ -234,7 +234,9 @@ def columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, li
 
 def keys_of(writes: Sequence[Write]) -> dict[str, list[Any]]:
     """The parameters that name these memories."""
-    return columns(("tenants", "namespaces", "keys"), [(*one.place, one.key) for one in writes])
+    return columns(
+        ("tenants", "namespaces", "keys"), [(*write.place, write.key) for write in writes]
+    )
 
 
 def put_calls(
@@ -260,17 +262,17 @@ def put_calls(
     for chunk in batches(puts, _size, _CHUNK_BYTES):
         rows, embedded = [], list[Write]()
         fields, packed = list[str](), PackedVectors()
-        for one in chunk:
+        for write in chunk:
             indexed = []
-            for field, text in one.texts:
+            for field, text in write.texts:
                 indexed.append(text)
                 if (vector := vectors.get(text)) is not None:
-                    embedded.append(one)
+                    embedded.append(write)
                     fields.append(field)
                     packed.append(vector)
-            words = lexical_text("\n".join(indexed) if one.lexical is None else one.lexical)
-            into, user = (tier or one.tier).value, options.user_of(one.place)
-            rows.append((one.value, words, one.ttl, into, one.noted, user, *one.told))
+            words = lexical_text("\n".join(indexed) if write.lexical is None else write.lexical)
+            into, user = (tier or write.tier).value, options.user_of(write.place)
+            rows.append((write.value, words, write.ttl, into, write.noted, user, *write.told))
         keys = keys_of(chunk)
         yield Call("put_new" if new else "put", {**keys, **columns(_PUT, rows), **shared})
         if not new:
@@ -308,9 +310,9 @@ def _conflict(row: tuple[Any, ...], tier: Tier) -> InvalidInputError:
     )
 
 
-def _size(one: Write) -> int:
+def _size(write: Write) -> int:
     """The characters that a put sends, about."""
-    size = len(one.value or "")
-    for _, text in one.texts:
+    size = len(write.value or "")
+    for _, text in write.texts:
         size += len(text)
     return size

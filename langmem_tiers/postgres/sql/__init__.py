@@ -157,11 +157,11 @@ def _loaded(
 
 def migrations(options: StoreOptions) -> list[Migration]:
     """Return the schema's history in order, filled in for this store, in existing schemas."""
-    found = []
+    shipped = []
     for file in sorted(files(__package__).joinpath("migrations").iterdir(), key=lambda f: f.name):
         if match := _MIGRATION.fullmatch(file.name):
             text = file.read_text(encoding="utf-8")
-            found.append(
+            shipped.append(
                 Migration(
                     version=int(match[1]),
                     name=match[2],
@@ -169,7 +169,7 @@ def migrations(options: StoreOptions) -> list[Migration]:
                     checksum=hashlib.sha256(text.encode()).hexdigest(),
                 )
             )
-    return found
+    return shipped
 
 
 def vector_tables(options: StoreOptions, vector: VectorOptions | None) -> str:
@@ -205,7 +205,9 @@ def audit_switch(options: StoreOptions, *, on: bool) -> str:
     """The script that lets the triggers of the audit log fire, or not."""
     tables = (options.schema(name) for name in ("memory", *TIERS))
     switch = "ENABLE" if on else "DISABLE"
-    return "".join(f"ALTER TABLE ONLY {one}.memories {switch} TRIGGER USER;\n" for one in tables)
+    return "".join(
+        f"ALTER TABLE ONLY {schema}.memories {switch} TRIGGER USER;\n" for schema in tables
+    )
 
 
 def ann_index_name(vector: VectorOptions) -> str:
@@ -266,10 +268,10 @@ def _joined(base: str, text: str, legs: Mapping[str, str], tiers: Sequence[str])
     """A statement with its legs, once a tier."""
 
     def union(match: re.Match[str]) -> str:
-        several = [legs[match[1] or base].replace("{tier}", tier) for tier in tiers]
-        if len(several) == 1:
-            return f"SELECT * FROM ({several[0]}) AS leg"  # noqa: S608 - the text of our own files
-        return "\nUNION ALL\n".join(several)
+        texts = [legs[match[1] or base].replace("{tier}", tier) for tier in tiers]
+        if len(texts) == 1:
+            return f"SELECT * FROM ({texts[0]}) AS leg"  # noqa: S608 - the text of our own files
+        return "\nUNION ALL\n".join(texts)
 
     return _LEGS.sub(union, text)
 
@@ -311,9 +313,9 @@ def _sections() -> tuple[dict[str, str], dict[str, str]]:
     A part may have parts in turn, which stand before it.
     """
     parts = [part for file in _FILES for part in _HEADER.split(_read(file))[1:]]
-    found: dict[str, dict[str, str]] = {"name": {}, "leg": {}, "part": {}}
+    sections: dict[str, dict[str, str]] = {"name": {}, "leg": {}, "part": {}}
     for kind, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        found[kind][name] = _strip(body).removesuffix(";")
+        sections[kind][name] = _strip(body).removesuffix(";")
     shared: dict[str, str] = {}
 
     def filled(body: str) -> str:
@@ -322,10 +324,10 @@ def _sections() -> tuple[dict[str, str], dict[str, str]]:
             lambda part: re.sub(r"\bm\.", f"{part[2] or 'm'}.", shared[part[1]]), body
         )
 
-    for name, body in found["part"].items():
+    for name, body in sections["part"].items():
         shared[name] = filled(body)
     names, legs = (
-        {name: filled(body) for name, body in found[kind].items()} for kind in ("name", "leg")
+        {name: filled(body) for name, body in sections[kind].items()} for kind in ("name", "leg")
     )
     return names, legs
 
