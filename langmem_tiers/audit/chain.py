@@ -99,7 +99,7 @@ class Link(NamedTuple):
     @property
     def ranges(self) -> list[range]:
         """The ids of its rows."""
-        return [range(int(one[1]), int(one[2])) for one in _RANGE.finditer(self.ids)]
+        return [range(int(match[1]), int(match[2])) for match in _RANGE.finditer(self.ids)]
 
 
 def keyed(salt: bytes, data: str) -> bytes:
@@ -110,11 +110,11 @@ def keyed(salt: bytes, data: str) -> bytes:
 def row_hash(tenant: str, row: Logged, told_hash: bytes) -> bytes:
     """The hash of a row, of what it told by its hash."""
     value = "-" if row.value_hash is None else row.value_hash.hex()
-    told = (
+    text = (
         f"{told_hash.hex()} {value} {row.id} {row.xact} {str(row.opens).lower()} {row.at} "
         f"{row.memories} {len(row.verb)} {row.verb} {tenant}"
     )
-    return sha256(told.encode()).digest()
+    return sha256(text.encode()).digest()
 
 
 def link_hash(tenant: str, link: Link, before: bytes, rows: bytes) -> bytes:
@@ -130,8 +130,8 @@ class Forgotten(NamedTuple):
 
     def since(self, row: Logged) -> bool:
         """Whether something of a row was forgotten after it was written."""
-        several = map(int, _ID.findall(row.memories))
-        return max(self.all, *(self.memories.get(one, 0) for one in several), 0) > row.id
+        ids = map(int, _ID.findall(row.memories))
+        return max(self.all, *(self.memories.get(id_, 0) for id_ in ids), 0) > row.id
 
 
 def is_whole(tenant: str, row: Logged) -> bool:
@@ -154,7 +154,7 @@ class Piece(NamedTuple):
 
 def pieces(links: Iterable[Link], most: int) -> Iterator[list[Piece]]:
     """All rows of these links in order, no more than so many at once."""
-    found: list[Piece] = []
+    batch: list[Piece] = []
     room = most
     for link in links:
         ranges = link.ranges or [range(0)]
@@ -162,24 +162,24 @@ def pieces(links: Iterable[Link], most: int) -> Iterator[list[Piece]]:
             rest = ids
             while True:
                 part, rest = rest[:room], rest[room:]
-                found.append(Piece(link, part, last=not rest and ids == ranges[-1]))
+                batch.append(Piece(link, part, last=not rest and ids == ranges[-1]))
                 room -= len(part)
                 if room == 0:
-                    yield found
-                    found, room = [], most
+                    yield batch
+                    batch, room = [], most
                 if not rest:
                     break
-    if found:
-        yield found
+    if batch:
+        yield batch
 
 
 class Chain:
     """A chain that is followed from its beginning."""
 
-    def __init__(self, tenant: str, known: AuditHead | None = None) -> None:
+    def __init__(self, tenant: str, expected_head: AuditHead | None = None) -> None:
         """Nothing of it was seen yet; a head that is `known` has to come."""
         self.tenant = tenant
-        self._known = known
+        self._known = expected_head
         self.seq, self.hash, self.rows = 0, NOTHING, 0
         self.wiped: AuditFault | None = None
         """The first row that was wiped and that no forgetting names: told if nothing else is wrong,
@@ -187,10 +187,10 @@ class Chain:
         self._inner = sha256()
 
     def follow(
-        self, several: Iterable[Piece], rows: Mapping[int, Logged], forgotten: Forgotten
+        self, parts: Iterable[Piece], rows: Mapping[int, Logged], forgotten: Forgotten
     ) -> AuditFault | None:
         """Go on by these pieces of links, with the rows that are there; the first fault."""
-        return next(filter(None, (self._piece(one, rows, forgotten) for one in several)), None)
+        return next(filter(None, (self._piece(part, rows, forgotten) for part in parts)), None)
 
     def _piece(
         self, piece: Piece, rows: Mapping[int, Logged], forgotten: Forgotten
@@ -211,8 +211,8 @@ class Chain:
         if link_hash(self.tenant, link, self.hash, self._inner.digest()) != link.hash:
             return AuditFault("altered", None, link.seq)
         self.seq, self.hash, self._inner = link.seq, link.hash, sha256()
-        known = self._known
-        if known is not None and known.seq == link.seq and known.hash != link.hash.hex():
+        expected = self._known
+        if expected is not None and expected.seq == link.seq and expected.hash != link.hash.hex():
             return AuditFault("rewritten", None, link.seq)
         return None
 
@@ -256,19 +256,19 @@ def head_of(tenant: str) -> Flow[AuditHead]:
 
 
 @unhurried
-def verify(tenant: str, known: AuditHead | None) -> Flow[AuditVerification]:
+def verify(tenant: str, expected_head: AuditHead | None) -> Flow[AuditVerification]:
     """Follow a chain to the last link that it has now; what comes meanwhile is left out."""
     head = yield from head_of(tenant)
-    chain = Chain(tenant, known)
+    chain = Chain(tenant, expected_head)
     fault: AuditFault | None = None
     page = {"tenant": tenant, "last": head.seq, "limit": BATCH}
     forgotten = Forgotten({})
     while links := (yield from rows_of("audit_links", **page, after=chain.seq)):
-        for several in pieces([Link(*row) for row in links], BATCH):
-            rows = yield from _rows(tenant, several)
+        for batch in pieces([Link(*row) for row in links], BATCH):
+            rows = yield from _rows(tenant, batch)
             if not all(row.told is not None or forgotten.since(row) for row in rows.values()):
                 forgotten = yield from _forgotten(tenant)
-            judged = partial(chain.follow, several, rows, forgotten)
+            judged = partial(chain.follow, batch, rows, forgotten)
             fault = yield from apart(judged, BATCH * len(rows))
             if fault is not None:
                 return AuditVerification(rows=chain.rows, head=head, fault=fault)
@@ -279,19 +279,19 @@ def verify(tenant: str, known: AuditHead | None) -> Flow[AuditVerification]:
     return AuditVerification(rows=chain.rows, head=head, fault=fault)
 
 
-def _rows(tenant: str, several: Sequence[Piece]) -> Flow[dict[int, Logged]]:
+def _rows(tenant: str, parts: Sequence[Piece]) -> Flow[dict[int, Logged]]:
     """The rows of these pieces that are there, by id."""
-    ranges = [one.ids for one in several if one.ids]
-    firsts, ends = [one.start for one in ranges], [one.stop for one in ranges]
-    found = yield from rows_of("audit_rows", tenant=tenant, firsts=firsts, ends=ends)
-    return {row[0]: Logged(*row) for row in found}
+    ranges = [part.ids for part in parts if part.ids]
+    firsts, ends = [ids.start for ids in ranges], [ids.stop for ids in ranges]
+    rows = yield from rows_of("audit_rows", tenant=tenant, firsts=firsts, ends=ends)
+    return {row[0]: Logged(*row) for row in rows}
 
 
 def _forgotten(tenant: str) -> Flow[Forgotten]:
     """What was forgotten until now."""
     rows = yield from rows_of("audit_forgotten", tenant=tenant)
-    several = {memory: entry for memory, entry in rows if memory is not None}
-    return Forgotten(several, max((entry for memory, entry in rows if memory is None), default=0))
+    by_memory = {memory: entry for memory, entry in rows if memory is not None}
+    return Forgotten(by_memory, max((entry for memory, entry in rows if memory is None), default=0))
 
 
 # What it tells
@@ -329,7 +329,7 @@ class AuditEntry:
         if self.verb == "receipt":
             whose = "of a forgetting"
         became = f" to {self.became}" if self.became else ""
-        who = " as ".join(one for one in (self.role, self.actor) if one) or "(forgotten)"
+        who = " as ".join(name for name in (self.role, self.actor) if name) or "(forgotten)"
         when = self.at.isoformat(timespec="seconds")
         return f"{self.id}  {when}  {self.verb}{became} {where or whose}, by {who}"
 
@@ -345,8 +345,8 @@ def entries(tenant: str, key: str | None, limit: int) -> Flow[tuple[AuditEntry, 
 
 
 def _entry(tenant: str, row: Row) -> AuditEntry:
-    id_, at, verb, memories, told = row
-    clear: Mapping[str, Any] = told or {}
+    id_, at, verb, memories, fields = row
+    clear: Mapping[str, Any] = fields or {}
     place = clear.get("namespace")
     return AuditEntry(
         id=id_,

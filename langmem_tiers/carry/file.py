@@ -109,13 +109,13 @@ class Batch(NamedTuple):
     lines: list[Line]
 
 
-def checked_target(given: object) -> Path:
+def checked_target(value: object) -> Path:
     """A path for a new file, in a directory that is there.
 
     Raises:
         InvalidInputError: for any other.
     """
-    path = checked_path(given, "a file to export to")
+    path = checked_path(value, "a file to export to")
     try:
         there, has_place = path.exists(), path.parent.is_dir()
     except OSError as error:
@@ -176,9 +176,9 @@ class Writer:
     def drop(self) -> None:
         """Leave nothing of what was begun."""
         with self._writing:
-            for one in (self._file, self._raw):
+            for file in (self._file, self._raw):
                 with suppress(OSError, ValueError):
-                    one.close()
+                    file.close()
             self.part.unlink(missing_ok=True)
 
     def _write(self, text: str) -> None:
@@ -203,9 +203,9 @@ class Reader:
     What is wrong is an InvalidInputError that names the line.
     """
 
-    def __init__(self, given: object, bounds: Bounds | None = None) -> None:
+    def __init__(self, path: object, bounds: Bounds | None = None) -> None:
         """Open a file, and read its header; its values are within bounds, or the usual ones."""
-        self.path = checked_path(given, "an export")
+        self.path = checked_path(path, "an export")
         self._longest = _VALUES * (bounds or Bounds()).value_bytes + _BESIDE_VALUE
         self._hash = hashlib.sha256()
         self._number = 0
@@ -250,9 +250,9 @@ class Reader:
         return InvalidInputError(f"{path_of(self.path)}, line {number}: {why}")
 
     def _header(self) -> Header:
-        found = self._value(self._line(_LONGEST_HEADER))
+        value = self._value(self._line(_LONGEST_HEADER))
         try:
-            header = Header.model_validate(found)
+            header = Header.model_validate(value)
         except ValidationError as error:
             wrong = error.errors(include_url=False, include_input=False)[0]
             where = short(".".join(map(str, wrong["loc"])))
@@ -354,9 +354,9 @@ def _readable(text: str) -> float:
 
 def _number(text: str) -> Any:
     """A number of JSON that may be more exact or larger than a float."""
-    found = _NUMBER.fullmatch(text)
-    whole, behind, exponent = ("", "", "") if found is None else found.groups(default="")
-    if found is None or len(whole) + len(behind) + abs(int(exponent or 0)) > MOST_DIGITS:
+    match = _NUMBER.fullmatch(text)
+    whole, behind, exponent = ("", "", "") if match is None else match.groups(default="")
+    if match is None or len(whole) + len(behind) + abs(int(exponent or 0)) > MOST_DIGITS:
         raise ValueError("a number is too large, or too exact")
     return _MARK + text
 

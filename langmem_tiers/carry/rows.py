@@ -213,7 +213,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
     },
     "intentions": {
         "priority": (_integer(0, len(PRIORITIES)), "priority"),
-        "status": (_among(each for one in STORED_AS.values() for each in one), "status"),
+        "status": (_among(each for statuses in STORED_AS.values() for each in statuses), "status"),
     },
     "archives": {
         "url": (Annotated[str, Field(pattern=r"\S")], "URL"),
@@ -274,9 +274,9 @@ def _check_sizes(row: Mapping[str, Any]) -> None:
         raise InvalidInputError("words have counts, and crowded places tiers")
 
 
-def _check_same(given: str, meant: str) -> None:
-    if given != meant:
-        raise InvalidInputError(f"{short(given)} is not {short(meant)}")
+def _check_same(value: str, meant: str) -> None:
+    if value != meant:
+        raise InvalidInputError(f"{short(value)} is not {short(meant)}")
 
 
 _CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], None]]] = {
@@ -294,12 +294,12 @@ def tables_of(rows: Iterable[tuple[str, str, str, bool]]) -> Tables:
     columns: dict[str, dict[str, Any]] = defaultdict(dict)
     for table, name, kind, needed in rows:
         is_one = _type_of(name, kind)
-        found = (is_one if needed else is_one | None, kind)
-        type_, meaning = _FIELDS.get(table, {}).get(name, found)
+        column = (is_one if needed else is_one | None, kind)
+        type_, meaning = _FIELDS.get(table, {}).get(name, column)
         columns[table][name] = (type_, Field(description=meaning))
     return {
-        table: pydantic.create_model(table, __config__=_OF_A_ROW, **several)
-        for table, several in columns.items()
+        table: pydantic.create_model(table, __config__=_OF_A_ROW, **fields)
+        for table, fields in columns.items()
     }
 
 
@@ -355,8 +355,10 @@ def _first(error: ValidationError) -> tuple[str, Any]:
 def each_id(table: str, row: dict[str, Any], change: Callable[[int], int]) -> None:
     """Change every id of a row, in its columns and in its JSON."""
     for name in IDS & row.keys():
-        one = row[name]
-        row[name] = [change(each) for each in one] if isinstance(one, list) else one and change(one)
+        value = row[name]
+        row[name] = (
+            [change(each) for each in value] if isinstance(value, list) else value and change(value)
+        )
     detail = row.get("detail")
     if isinstance(detail, dict):
         _each_in_detail(table, detail, change)
@@ -365,13 +367,14 @@ def each_id(table: str, row: dict[str, Any], change: Callable[[int], int]) -> No
 def _each_in_detail(table: str, detail: dict[str, Any], change: Callable[[int], int]) -> None:
     for name in _LISTED.get(table, ()):
         if isinstance(detail.get(name), list):
-            detail[name] = [change(one) if _is_id(one) else one for one in detail[name]]
+            detail[name] = [change(item) if _is_id(item) else item for item in detail[name]]
     if table != "events":
         return
     versions = detail.get("versions")
     if isinstance(versions, dict):
         detail["versions"] = {
-            str(change(int(one))) if _ID.fullmatch(one) else one: at for one, at in versions.items()
+            str(change(int(id_text))) if _ID.fullmatch(id_text) else id_text: at
+            for id_text, at in versions.items()
         }
     for name in ("handed", "had"):
         counters = detail.get(name)
@@ -385,15 +388,15 @@ def _is_id(value: object) -> bool:
 
 def ids_of(table: str, rows: Iterable[dict[str, Any]]) -> set[int]:
     """Every id of some rows."""
-    found = set[int]()
+    ids = set[int]()
 
-    def keep(one: int) -> int:
-        found.add(one)
-        return one
+    def keep(id_: int) -> int:
+        ids.add(id_)
+        return id_
 
     for row in rows:
         each_id(table, row, keep)
-    return found
+    return ids
 
 
 def memory_of(row: Mapping[str, Any]) -> MemoryRow:
@@ -404,16 +407,16 @@ def memory_of(row: Mapping[str, Any]) -> MemoryRow:
 
 def scrubber_of(gone: Collection[MemoryRow]) -> Scrubber:
     """What judges the other rows by memories that were forgotten where they are to come."""
-    texts = (text for one in gone for text in one.texts)
-    passages = Passages(texts, {one.key for one in gone})
-    return Scrubber(erased=frozenset(one.id for one in gone), passages=passages)
+    texts = (text for memory in gone for text in memory.texts)
+    passages = Passages(texts, {memory.key for memory in gone})
+    return Scrubber(erased=frozenset(memory.id for memory in gone), passages=passages)
 
 
 def without(scrubber: Scrubber, table: str, row: dict[str, Any]) -> dict[str, Any] | None:
     """A row without what was forgotten; None if it goes."""
     if table == "events":
-        told = Event(row["event"], row["kind"], row["id"], row["target"], row["detail"])
-        kept = scrubber.without(told)
+        event = Event(row["event"], row["kind"], row["id"], row["target"], row["detail"])
+        kept = scrubber.without(event)
         return None if kept is None else {**row, **kept._asdict()}
     if not scrubber.erased.isdisjoint({row.get("id"), row.get("source")}):
         return None
@@ -421,7 +424,7 @@ def without(scrubber: Scrubber, table: str, row: dict[str, Any]) -> dict[str, An
         told_state = State(row["owner"], row["kind"], row["name"], row["value"])
         return None if scrubber.is_state_gone(told_state) else row
     if table == "intentions":
-        return {**row, "needs": [one for one in row["needs"] if one not in scrubber.erased]}
+        return {**row, "needs": [id_ for id_ in row["needs"] if id_ not in scrubber.erased]}
     if table == "memories":
         return {**row, "value": scrubber.unquoted(row["value"])}
     return row

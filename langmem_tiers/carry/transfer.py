@@ -72,17 +72,17 @@ def counted(tenant: str) -> Flow[dict[str, int]]:
     """How many rows a tenant has, by table."""
     calls = tuple(Call(of("carry_count", table), {"tenant": tenant}) for table in CARRIED)
     answers = yield Query(calls)
-    return {table: found[0][0] for table, found in zip(CARRIED, answers, strict=True)}
+    return {table: answer[0][0] for table, answer in zip(CARRIED, answers, strict=True)}
 
 
 def _set_up() -> Flow[dict[str, Any]]:
     """How a database is set up, as a header says it."""
     settings, migrations = yield Query((Call("settings", {}), Call("applied_migrations", {})))
-    known = dict(settings)
+    values = dict(settings)
     return {
         "schema": max(row[0] for row in migrations),
-        "vectors": known.get("vector"),
-        "language": known.get("language"),
+        "vectors": values.get("vector"),
+        "language": values.get("language"),
     }
 
 
@@ -160,9 +160,9 @@ def _exported(
     yield from aside(partial(writer.begin, header))
     for table in header.rows:
         yield Query((Call(of("carry_out", table), {"tenant": tenant}),))
-        while several := (yield Query((Call("carry_next", {}),)))[0]:
-            yield from aside(partial(writer.add, table, several))
-            advance(len(several))
+        while page := (yield Query((Call("carry_next", {}),)))[0]:
+            yield from aside(partial(writer.add, table, page))
+            advance(len(page))
         yield Query((Call("carry_end", {}),))
     yield Query((), commit=True)
     size = yield from aside(writer.finish)
@@ -261,7 +261,7 @@ class _Seen(NamedTuple):
 
 
 @unhurried
-def import_all(how: Importing) -> Flow[ImportReport]:
+def import_all(job: Importing) -> Flow[ImportReport]:
     """Bring all rows of an export back as they were: look at all of it, then write it.
 
     Raises:
@@ -273,25 +273,25 @@ def import_all(how: Importing) -> Flow[ImportReport]:
     """
     set_up = yield from _set_up()
     yield Query((), commit=True)
-    if (acting := how.store.runner.acting) != "owner":
+    if (acting := job.store.runner.acting) != "owner":
         raise ConfigurationError(
             "an import has to see whether others have its ids, as the database's owner may, and "
             f"this store's rights are those of a role {acting!r}: open it as the owner"
         )
-    reader = yield from aside(how.reader)
+    reader = yield from aside(job.reader)
     try:
-        _check_header(reader, how, set_up)
-        begun = yield from _begun(how, reader.header.export)
+        _check_header(reader, job, set_up)
+        begun = yield from _begun(job, reader.header.export)
         tables = rows.tables_of((yield from rows_of("carried_columns", names=list(CARRIED))))
-        seen = yield from _checked(reader, how, tables, begun)
+        seen = yield from _checked(reader, job, tables, begun)
         if begun is None:
-            begun = yield from _begin(how, reader.header.export, seen)
+            begun = yield from _begin(job, reader.header.export, seen)
     finally:
         reader.close()
-    left_out = [] if how.readmit else list(seen.gone.values())
-    held = yield from _write_all(how, begun, left_out, tables)
+    left_out = [] if job.readmit else list(seen.gone.values())
+    held = yield from _write_all(job, begun, left_out, tables)
     return ImportReport(
-        tenant=how.tenant,
+        tenant=job.tenant,
         rows=reader.header.rows,
         resumed_after=begun.done,
         shift=begun.shift,
@@ -303,7 +303,7 @@ def import_all(how: Importing) -> Flow[ImportReport]:
 # What is looked at before anything is written
 
 
-def _check_header(reader: Reader, how: Importing, set_up: Mapping[str, Any]) -> None:
+def _check_header(reader: Reader, job: Importing, set_up: Mapping[str, Any]) -> None:
     """See that a database that is `set_up` so can hold what the file has.
 
     Raises:
@@ -312,9 +312,9 @@ def _check_header(reader: Reader, how: Importing, set_up: Mapping[str, Any]) -> 
     header, schema, language = reader.header, set_up["schema"], set_up["language"]
     here = set_up["vectors"] and dict(set_up["vectors"])
     there = None if header.vectors is None else header.vectors.model_dump()
-    if header.tenant != how.tenant:
+    if header.tenant != job.tenant:
         why = (
-            f"this is an export of the tenant {short(header.tenant)} and not of {how.tenant!r}: a "
+            f"this is an export of the tenant {short(header.tenant)} and not of {job.tenant!r}: a "
             "tenant keeps its name, which is in its namespaces and words"
         )
     elif header.schema_version != schema:
@@ -327,8 +327,8 @@ def _check_header(reader: Reader, how: Importing, set_up: Mapping[str, Any]) -> 
             f"the export has {_shape(there)} and words of {header.language}, this database "
             f"{_shape(here)} and words of {language}: set one up with the same index"
         )
-    elif None not in (how.model, header.model) and how.model != header.model:
-        why = f"its vectors are of the model {header.model}, and this store has {how.model}"
+    elif None not in (job.model, header.model) and job.model != header.model:
+        why = f"its vectors are of the model {header.model}, and this store has {job.model}"
     else:
         return
     raise reader.refuse(1, why)
@@ -338,23 +338,23 @@ def _shape(vectors: Mapping[str, Any] | None) -> str:
     return "no vectors" if vectors is None else f"{vectors['vector_type']}s of {vectors['dims']}"
 
 
-def _begun(how: Importing, export: str) -> Flow[_Begun | None]:
+def _begun(job: Importing, export: str) -> Flow[_Begun | None]:
     """The import of this export that goes on, if one does; else nothing of the tenant is there.
 
     Raises:
         InvalidInputError: if the tenant has anything, or what goes on is another import.
     """
-    found = yield from rows_of("begun_import", tenant=how.tenant)
-    if not found:
-        yield from _check_empty(how.tenant)
+    begun_rows = yield from rows_of("begun_import", tenant=job.tenant)
+    if not begun_rows:
+        yield from _check_empty(job.tenant)
         return None
-    begun = _Begun(*found[0])
+    begun = _Begun(*begun_rows[0])
     if begun.export != export:
         raise InvalidInputError(
-            f"the import of another export of {how.tenant!r} was begun: finish that one, or forget "
+            f"the import of another export of {job.tenant!r} was begun: finish that one, or forget "
             "the tenant first"
         )
-    if (begun.source, begun.readmit) != (how.source, how.readmit):
+    if (begun.source, begun.readmit) != (job.source, job.readmit):
         raise InvalidInputError(
             f"this import was begun with source={begun.source!r} and readmit={begun.readmit}: go "
             "on with the same"
@@ -374,27 +374,27 @@ def _check_empty(tenant: str) -> Flow[None]:
 
 
 def _checked(
-    reader: Reader, how: Importing, tables: rows.Tables, begun: _Begun | None
+    reader: Reader, job: Importing, tables: rows.Tables, begun: _Begun | None
 ) -> Flow[_Seen]:
     """Check all of a file, and what of it was forgotten here; nothing is written."""
-    secret = yield from rows_of("tombstone_key", tenant=how.tenant)
-    told = sum(number for table, number in reader.header.rows.items() if table not in KEPT)
-    if begun is not None and begun.done >= told:
+    secret = yield from rows_of("tombstone_key", tenant=job.tenant)
+    total = sum(number for table, number in reader.header.rows.items() if table not in KEPT)
+    if begun is not None and begun.done >= total:
         secret = []  # what was forgotten may be the file's own by now
     low, high, gone, hashes = rows.MOST_ID, 0, dict[int, MemoryRow](), set[str]()
-    while (batch := (yield from aside(partial(look, reader, how.tenant, tables)))) is not None:
+    while (batch := (yield from aside(partial(look, reader, job.tenant, tables)))) is not None:
         ids = rows.ids_of(batch.table, (line.row for line in batch.lines))
         low, high = min(low, *ids, rows.MOST_ID), max(high, *ids, 0)
         number, first = batch.lines[0]
-        keyed = batch.table == "tombstone_keys" and secret and how.source is None
+        keyed = batch.table == "tombstone_keys" and secret and job.source is None
         if keyed and first["secret"] != f"\\x{secret[0][0]}":
             raise reader.refuse(number, _OTHER_KEY)
         if batch.table == "memories" and secret:
             memories = [rows.memory_of(line.row) for line in batch.lines]
-            said = yield from buried(how.tenant, [content_of(each.value) for each in memories])
-            hashes.update(said.values())
-            gone |= {each.id: each for each in memories if content_of(each.value) in said}
-        how.advance(len(batch.lines))
+            forgotten = yield from buried(job.tenant, [content_of(each.value) for each in memories])
+            hashes.update(forgotten.values())
+            gone |= {each.id: each for each in memories if content_of(each.value) in forgotten}
+        job.advance(len(batch.lines))
     return _Seen(low, high, gone, hashes)
 
 
@@ -410,26 +410,26 @@ def look(reader: Reader, tenant: str, tables: rows.Tables) -> Batch | None:
     return batch
 
 
-def _begin(how: Importing, export: str, seen: _Seen) -> Flow[_Begun]:
+def _begin(job: Importing, export: str, seen: _Seen) -> Flow[_Begun]:
     """Note that an import begins, with the ids that it takes."""
-    begun = _Begun(export, 0, (yield from _shift(how, seen)), how.source, how.readmit)
-    if how.readmit:
-        yield from unit(readmit(how.tenant, seen.hashes))
-    params = {**begun._asdict(), "tenant": how.tenant, "now": how.store.flows.now}
+    begun = _Begun(export, 0, (yield from _shift(job, seen)), job.source, job.readmit)
+    if job.readmit:
+        yield from unit(readmit(job.tenant, seen.hashes))
+    params = {**begun._asdict(), "tenant": job.tenant, "now": job.store.flows.now}
     (noted,) = yield Query((Call("begin_import", params),))
     if not noted:
-        raise ConflictError(f"somebody else imports {how.tenant!r}: wait until they are done")
-    yield from _check_empty(how.tenant)
+        raise ConflictError(f"somebody else imports {job.tenant!r}: wait until they are done")
+    yield from _check_empty(job.tenant)
     return begun
 
 
-def _shift(how: Importing, seen: _Seen) -> Flow[int]:
+def _shift(job: Importing, seen: _Seen) -> Flow[int]:
     """What is to be added to each id: nothing, unless other tenants have any of them."""
     if not seen.high:
         return 0
     yield from _answer("pass_ids", most=seen.high)
-    others = yield from _answer("ids_between", tenant=how.tenant, low=seen.low, high=seen.high)
-    if not others or not (yield from _are_taken(how)):
+    others = yield from _answer("ids_between", tenant=job.tenant, low=seen.low, high=seen.high)
+    if not others or not (yield from _are_taken(job)):
         return 0
     many = seen.high - seen.low + 1
     if many > MOST_IDS:
@@ -441,18 +441,18 @@ def _shift(how: Importing, seen: _Seen) -> Flow[int]:
     return int(drawn) + 1 - seen.low
 
 
-def _are_taken(how: Importing) -> Flow[bool]:
+def _are_taken(job: Importing) -> Flow[bool]:
     """Whether other tenants have any of the ids of a file."""
-    reader = yield from aside(how.reader)
+    reader = yield from aside(job.reader)
     try:
-        found = set[int]()
+        pending = set[int]()
         while (batch := (yield from aside(reader.batch))) is not None:
-            found |= rows.ids_of(batch.table, (line.row for line in batch.lines))
-            if len(found) >= _IDS_AT_ONCE:
-                if (yield from _answer("ids_among", tenant=how.tenant, ids=sorted(found))):
+            pending |= rows.ids_of(batch.table, (line.row for line in batch.lines))
+            if len(pending) >= _IDS_AT_ONCE:
+                if (yield from _answer("ids_among", tenant=job.tenant, ids=sorted(pending))):
                     return True
-                found = set()
-        return bool((yield from _answer("ids_among", tenant=how.tenant, ids=sorted(found))))
+                pending = set()
+        return bool((yield from _answer("ids_among", tenant=job.tenant, ids=sorted(pending))))
     finally:
         reader.close()
 
@@ -467,63 +467,63 @@ def _answer(statement: str, **params: Any) -> Flow[Any]:
 
 
 def _write_all(
-    how: Importing, begun: _Begun, left_out: Sequence[MemoryRow], tables: rows.Tables
+    job: Importing, begun: _Begun, left_out: Sequence[MemoryRow], tables: rows.Tables
 ) -> Flow[int]:
     """Write what is not there yet; how many memories are held back."""
     scrubber = rows.scrubber_of(left_out) if left_out else None
     before, held = 0, 0
-    own = {"tenant": how.tenant, "export": begun.export}
-    lease = {"tenant": how.tenant, "holder": f"import of {begun.export}"}
-    until = {"now": how.store.flows.now, "seconds": LEASE_SECONDS}
+    own = {"tenant": job.tenant, "export": begun.export}
+    lease = {"tenant": job.tenant, "holder": f"import of {begun.export}"}
+    until = {"now": job.store.flows.now, "seconds": LEASE_SECONDS}
     alone = Call("acquire_lease", {**lease, **until})
-    reader = yield from aside(how.reader)
+    reader = yield from aside(job.reader)
     try:
         if reader.header.export != begun.export:
             raise reader.refuse(1, "the file was replaced while it was imported")
-        while (batch := (yield from aside(partial(look, reader, how.tenant, tables)))) is not None:
+        while (batch := (yield from aside(partial(look, reader, job.tenant, tables)))) is not None:
             after = before + len(batch.lines)
             if after > begun.done:
                 there = max(begun.done, before)
                 left = batch.lines[there - before :]
-                making = partial(_calls, how, begun, scrubber, batch.table, left)
+                making = partial(_calls, job, begun, scrubber, batch.table, left)
                 calls, lowered = yield from aside(making)
                 further = Call("continue_import", {**own, "before": there, "done": after})
-                yield from _check_turn(how.tenant, (NO_HURRY, alone, further))
+                yield from _check_turn(job.tenant, (NO_HURRY, alone, further))
                 yield from _write(reader, calls, left)
                 held += lowered
-            how.advance(len(batch.lines))
+            job.advance(len(batch.lines))
             before = after
     finally:
         reader.close()
     leases, _ = yield Query((alone, Call("end_import", own)))
-    fences = [{"tenant": how.tenant, "fence": row[0]} for row in leases]
+    fences = [{"tenant": job.tenant, "fence": row[0]} for row in leases]
     yield Query(tuple(Call("release_lease", fence) for fence in fences), commit=True)
     return held
 
 
 def _calls(
-    how: Importing, begun: _Begun, scrubber: Scrubber | None, table: str, lines: Sequence[Line]
+    job: Importing, begun: _Begun, scrubber: Scrubber | None, table: str, lines: Sequence[Line]
 ) -> tuple[list[Call], int]:
     """Make the calls that write rows of a table, and count the memories they hold back."""
     made: list[dict[str, Any]] = []
     held: list[rows.Lowered] = []
-    taken = how.source is None or table not in rows.OWN
+    taken = job.source is None or table not in rows.OWN
     for line in lines if taken else ():
         row = line.row if scrubber is None else rows.without(scrubber, table, line.row)
         if row is None:
             continue
-        if table == "memories" and how.source is not None:
-            lowered = rows.lowered(row, how.source, how.policy)
+        if table == "memories" and job.source is not None:
+            lowered = rows.lowered(row, job.source, job.policy)
             held += [] if lowered is None else [lowered]
         if begun.shift:
             rows.each_id(table, row, lambda id_: id_ + begun.shift)
         made.append(row)
     into = of("carry_in_beside" if table in KEPT else "carry_in", table)
-    calls = [Call(into, {"tenant": how.tenant, "rows": as_json(made)})] if made else []
+    calls = [Call(into, {"tenant": job.tenant, "rows": as_json(made)})] if made else []
     if held:
-        events = {"events": [str(uuid4()) for _ in held], "now": how.store.flows.now}
+        events = {"events": [str(uuid4()) for _ in held], "now": job.store.flows.now}
         params = columns(("namespaces", "keys", "reasons", "trusts"), held)
-        calls.append(Call("quarantine", {"tenant": how.tenant, **events, **params}))
+        calls.append(Call("quarantine", {"tenant": job.tenant, **events, **params}))
     return calls, len(held)
 
 

@@ -73,17 +73,20 @@ def names_in(text: str) -> list[str]:
     A word that begins a sentence is part of a name only where it is one elsewhere in the text, or
     is spelled like PostgreSQL.
     """
-    found = [(one[0].split(), not one[1] and _opens(one)) for one in _MENTION.finditer(text)]
-    inside = {word for words, opens in found for word in words[opens:]}
-    inside |= {word for words, _ in found for word in words if word[1:] != word[1:].lower()}
-    names = (words[opens and words[0] not in inside :] for words, opens in found)
+    mentions = [
+        (mention[0].split(), not mention[1] and _opens(mention))
+        for mention in _MENTION.finditer(text)
+    ]
+    inside = {word for words, opens in mentions for word in words[opens:]}
+    inside |= {word for words, _ in mentions for word in words if word[1:] != word[1:].lower()}
+    names = (words[opens and words[0] not in inside :] for words, opens in mentions)
     return [" ".join(words) for words in names if 0 < len(words) <= _MOST_WORDS]
 
 
-def _opens(found: re.Match[str]) -> bool:
+def _opens(mention: re.Match[str]) -> bool:
     """Whether a sentence begins there."""
-    start = found.start()
-    return _OPENS.search(found.string, max(start - 3, 0), start) is not None
+    start = mention.start()
+    return _OPENS.search(mention.string, max(start - 3, 0), start) is not None
 
 
 class ImportanceScore(NamedTuple):
@@ -93,8 +96,8 @@ class ImportanceScore(NamedTuple):
     factors: Mapping[str, float]
 
     def __str__(self) -> str:
-        known = ", ".join(f"{name} {factor:g}" for name, factor in self.factors.items())
-        return f"{self.value:g} ({known or 'no factor is known'})"
+        listed = ", ".join(f"{name} {factor:g}" for name, factor in self.factors.items())
+        return f"{self.value:g} ({listed or 'no factor is known'})"
 
 
 class Evolved(NamedTuple):
@@ -206,7 +209,7 @@ def valence_of(success_metrics: Mapping[str, Any]) -> Valence:
             f"sentiment is {short(named, 40)}: use positive, neutral, negative or a number in −1…1"
         )
     satisfied = [_metric(metrics, name, 0, 1) for name in _SATISFACTION]
-    told = [
+    signals = [
         None if isinstance(named, str) else _metric(metrics, "sentiment", -1, 1),
         None if success is None else 2 * success - 1,
         *(None if share is None else 2 * share - 1 for share in satisfied),
@@ -216,7 +219,7 @@ def valence_of(success_metrics: Mapping[str, Any]) -> Valence:
     if isinstance(named, str):
         return cast("Valence", named)
     gained = 1 if income > 0 or engagement >= ENGAGING else 0
-    felt = next((one for one in told if one is not None), gained)
+    felt = next((signal for signal in signals if signal is not None), gained)
     if abs(felt) < NEUTRAL_SENTIMENT:
         return "neutral"
     return "positive" if felt > 0 else "negative"
@@ -256,29 +259,29 @@ def _shortened(text: str) -> str:
 def _metric(
     metrics: Mapping[str, Any], name: str, least: float = 0, most: float = math.inf
 ) -> float | None:
-    given = metrics.get(name)
-    return None if given is None else _number(given, name, least, most)
+    value = metrics.get(name)
+    return None if value is None else _number(value, name, least, most)
 
 
-def _number(given: object, name: str, least: float, most: float) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float):
+def _number(value: object, name: str, least: float, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidTypeError(
-            f"{name} is a number, not {type(given).__name__}: leave it out if it is not known"
+            f"{name} is a number, not {type(value).__name__}: leave it out if it is not known"
         )
-    if not least <= given <= min(most, sys.float_info.max):
+    if not least <= value <= min(most, sys.float_info.max):
         raise InvalidInputError(
             f"{name} is a finite number from {least} to {most}: correct it, or leave it out"
         )
-    return float(given)
+    return float(value)
 
 
 def _mark(marks: Mapping[str, Any], name: str) -> bool | None:
-    given = marks.get(name)
-    if given is not None and not isinstance(given, bool):
+    value = marks.get(name)
+    if value is not None and not isinstance(value, bool):
         raise InvalidTypeError(
-            f"{name} is True or False, not {type(given).__name__}: leave it out if it is not known"
+            f"{name} is True or False, not {type(value).__name__}: leave it out if it is not known"
         )
-    return given
+    return value
 
 
 def entities_of(
@@ -292,12 +295,12 @@ def entities_of(
         InvalidTypeError: `entities`, or what was extracted, is no list of texts.
     """
     parts, context = parts_of(interaction), context_of(interaction)
-    given = interaction.get("entities")
-    told = [*parts.values(), *([context] if isinstance(context, str) else [])]
-    found = texts_of(extract_entities("\n".join(told)) if given is None else given, "entities")
+    named = interaction.get("entities")
+    texts = [*parts.values(), *([context] if isinstance(context, str) else [])]
+    names = texts_of(extract_entities("\n".join(texts)) if named is None else named, "entities")
     # Turned round, so that the first spelling of a name wins.
-    spelled = {name.casefold(): name for name in reversed(found)}
-    return tuple(spelled[name] for name in dict.fromkeys(map(str.casefold, found)))
+    spelled = {name.casefold(): name for name in reversed(names)}
+    return tuple(spelled[name] for name in dict.fromkeys(map(str.casefold, names)))
 
 
 # ---- what it says, read and checked ---------------------------------------------------------
@@ -305,36 +308,36 @@ def entities_of(
 
 def parts_of(interaction: Mapping[str, Any]) -> dict[str, str]:
     """The texts of an interaction by part, without the blank ones."""
-    said = mapping_of(interaction, "interaction")
-    parts = {name: text_of(said, name) for name in PARTS}
+    fields = mapping_of(interaction, "interaction")
+    parts = {name: text_of(fields, name) for name in PARTS}
     return {name: text for name, text in parts.items() if text}
 
 
-def text_of(said: Mapping[str, Any], name: str) -> str:
+def text_of(fields: Mapping[str, Any], name: str) -> str:
     """A field as one text; empty if it says nothing."""
-    return "; ".join(texts_of(said.get(name), name))
+    return "; ".join(texts_of(fields.get(name), name))
 
 
-def texts_of(given: object, name: str) -> list[str]:
+def texts_of(value: object, name: str) -> list[str]:
     """A text or a list of texts as a list, without the blank ones."""
-    texts = [given] if isinstance(given, str) else [] if given is None else given
+    texts = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
-        raise InvalidTypeError(f"{name} is a text or a list of texts, not {short(given)}")
+        raise InvalidTypeError(f"{name} is a text or a list of texts, not {short(value)}")
     return [text.strip() for text in texts if text.strip()]
 
 
 def context_of(interaction: Mapping[str, Any]) -> str | dict[str, Any]:
     """Its circumstances, as text or a mapping."""
-    given = mapping_of(interaction, "interaction").get("context")
-    return dict(given) if isinstance(given, Mapping) else text_of(interaction, "context")
+    value = mapping_of(interaction, "interaction").get("context")
+    return dict(value) if isinstance(value, Mapping) else text_of(interaction, "context")
 
 
-def mapping_of(given: object, name: str) -> Mapping[str, Any]:
+def mapping_of(value: object, name: str) -> Mapping[str, Any]:
     """What is a mapping.
 
     Raises:
         InvalidTypeError: if it is none.
     """
-    if not isinstance(given, Mapping):
-        raise InvalidTypeError(f"{name} is a mapping, not {type(given).__name__}")
-    return given
+    if not isinstance(value, Mapping):
+        raise InvalidTypeError(f"{name} is a mapping, not {type(value).__name__}")
+    return value

@@ -52,7 +52,7 @@ class Neighbourhood(NamedTuple):
     """Words of the tenant's other projects, without case."""
     titled: frozenset[str]
     """Words that the project itself capitalises inside a sentence."""
-    said: Sequence[str]
+    utterances: Sequence[str]
     """What somebody said in the project's conversations."""
     capitals: bool
     """Whether a capital tells a name from other words."""
@@ -64,7 +64,7 @@ def neighbourhood(
     own: Iterable[str],
     others: Sequence[str],
     *,
-    said: Sequence[str] = (),
+    utterances: Sequence[str] = (),
     language: str = "",
 ) -> Neighbourhood:
     """Read what the project's own memories say, those of the others, and its conversations.
@@ -76,7 +76,7 @@ def neighbourhood(
     beside = (text for text in others if normalised(text) != same)
     small = {word for text in beside for word in _WORD.findall(text) if word.islower()}
     return Neighbourhood(
-        [one for one in dict.fromkeys(labels) if one.casefold() not in small],
+        [label for label in dict.fromkeys(labels) if label.casefold() not in small],
         frozenset[str]().union(*map(_folded, others)),
         frozenset(
             word
@@ -84,17 +84,17 @@ def neighbourhood(
             for word, begins in _titled(text.removeprefix(LESSON_FROM))
             if not begins
         ),
-        said,
+        utterances,
         language.rpartition(".")[2] not in _CAPITALISE_NOUNS,
     )
 
 
 def _titled(text: str) -> Iterator[tuple[str, bool]]:
     """Words that begin with a capital, and whether each begins a sentence as well; "I" is none."""
-    for found in _WORD.finditer(text):
-        start = found.start()
-        if len(found[0]) > 1 and found[0][0].isupper():
-            yield found[0], bool(_BEGINS.search(text, max(0, start - _LOOKED_BACK), start))
+    for match in _WORD.finditer(text):
+        start = match.start()
+        if len(match[0]) > 1 and match[0][0].isupper():
+            yield match[0], bool(_BEGINS.search(text, max(0, start - _LOOKED_BACK), start))
 
 
 def needs_words(value: Mapping[str, Any], around: Neighbourhood) -> str | None:
@@ -107,24 +107,24 @@ def needs_words(value: Mapping[str, Any], around: Neighbourhood) -> str | None:
     task = str(value.get("task_id"))
     # what somebody asked for has more words than the name of a task
     asked = f"\nAsked: {task}\n" in content and any(True for _ in _rows(task))
-    if lesson and (asked or any(quotes(one, around.said) for one in texts)):
+    if lesson and (asked or any(quotes(text, around.utterances) for text in texts)):
         return "it quotes a conversation"
     if sum(map(len, texts)) > LOOKED_AT:
         return "it is too long to be looked at as a whole"
-    found = dict.fromkeys(one for text in texts for one in names_in(text, around))
-    more = ", …" if len(found) > _NAMED else ""
-    return f"it names {', '.join(list(found)[:_NAMED])}{more}" if found else None
+    names = dict.fromkeys(name for text in texts for name in names_in(text, around))
+    more = ", …" if len(names) > _NAMED else ""
+    return f"it names {', '.join(list(names)[:_NAMED])}{more}" if names else None
 
 
-def quotes(text: str, said: Iterable[str]) -> bool:
+def quotes(text: str, utterances: Iterable[str]) -> bool:
     """Whether five words of a text stand in a row in what somebody said."""
     rows = set(_rows(text))
-    return any(not rows.isdisjoint(_rows(one)) for one in said) if rows else False
+    return any(not rows.isdisjoint(_rows(utterance)) for utterance in utterances) if rows else False
 
 
 def _rows(text: str) -> Iterator[tuple[str, ...]]:
-    found = words(text)
-    return zip(*(found[start:] for start in range(_IN_A_ROW)), strict=False)
+    tokens = words(text)
+    return zip(*(tokens[start:] for start in range(_IN_A_ROW)), strict=False)
 
 
 def names_in(text: str, around: Neighbourhood) -> Iterator[str]:
@@ -146,10 +146,14 @@ def is_plain(word: str, around: Neighbourhood, general: str | None = None) -> bo
 
     Beside `general` words of somebody it is known itself, to these or to another project.
     """
-    known = around.known if general is None else around.known | _folded(general)
+    known_words = around.known if general is None else around.known | _folded(general)
     every = general is not None
-    named = (one for one in _WORD.findall(word) if every or (around.capitals and one[0].isupper()))
-    return all(one.casefold() in known for one in named) and not identifying(word, around.labels)
+    named = (
+        part for part in _WORD.findall(word) if every or (around.capitals and part[0].isupper())
+    )
+    return all(part.casefold() in known_words for part in named) and not identifying(
+        word, around.labels
+    )
 
 
 def _folded(text: str) -> frozenset[str]:
@@ -202,7 +206,7 @@ class _Memory(NamedTuple):
 
     def messages(self) -> list[BaseMessage]:
         """What the model is told."""
-        names = "\n".join(quoted(one) for one in self.private)
+        names = "\n".join(quoted(name) for name in self.private)
         asked = prompts.GENERALISE_MEMORY.format(content=quoted(self.content), names=names)
         return [SystemMessage(prompts.GENERALISE), HumanMessage(asked)]
 
@@ -215,8 +219,8 @@ class _Memory(NamedTuple):
         if answer.bound:
             return None
         content = checked_text(answer.content, "content").strip()
-        if found := identifying(content, self.private):
-            raise InvalidInputError(prompts.STILL_NAMED.format(leaks=", ".join(found)))
+        if names := identifying(content, self.private):
+            raise InvalidInputError(prompts.STILL_NAMED.format(leaks=", ".join(names)))
         return content
 
 
@@ -233,9 +237,9 @@ class _Rule:
         self,
         pattern: str,
         holds: Callable[[re.Match[str]], bool] = lambda _: True,
-        said: str | None = None,
+        stand_in: str | None = None,
     ) -> None:
-        self.pattern, self.holds, self.said = re.compile(pattern), holds, said
+        self.pattern, self.holds, self.stand_in = re.compile(pattern), holds, stand_in
 
 
 _SLICE: Final = 3
@@ -254,18 +258,18 @@ def identifying(text: str, labels: Iterable[str]) -> tuple[str, ...]:
     """
     if isinstance(labels, str):
         raise InvalidTypeError(f"labels is a list of names, such as ['acme'], not {short(labels)}")
-    found: list[str] = []
+    leaks: list[str] = []
 
     def blank(rule: _Rule, match: re.Match[str]) -> str:
         if not rule.holds(match):
             return match[0]
-        found.append(rule.said or match[0])
+        leaks.append(rule.stand_in or match[0])
         return _FOUND
 
     # Names stand before ids, which may be parts of them, and after places, which hold them.
     for rule in (*_PLACES, *_labels(frozenset(labels)), *_NUMBERED):
         text = rule.pattern.sub(partial(blank, rule), text)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(leaks))
 
 
 _FOUND: Final = "<>"
@@ -285,11 +289,11 @@ _IN_CAMEL_CASE: Final = 4
 def _labels(labels: frozenset[str]) -> tuple[_Rule, ...]:
     spelt = {tuple(_WORDS.findall(label)) for label in labels}
     # the longest first
-    several = sorted((-len("".join(one)), one) for one in spelt if len("".join(one)) > 1)
-    if not several:
+    by_length = sorted((-len("".join(parts)), parts) for parts in spelt if len("".join(parts)) > 1)
+    if not by_length:
         return ()
-    spoken = "|".join(_BETWEEN.join(map(re.escape, one)) for _, one in several)
-    coded = "|".join(_coded(one) for _, one in several)
+    spoken = "|".join(_BETWEEN.join(map(re.escape, parts)) for _, parts in by_length)
+    coded = "|".join(_coded(parts) for _, parts in by_length)
     return (_Rule(rf"{_START}(?i:{spoken}){_END}|{coded}"),)
 
 
@@ -297,7 +301,7 @@ def _coded(words: tuple[str, ...]) -> str:
     """The label within a name in camel case; a pattern that never matches if it is short."""
     if len("".join(words)) < _IN_CAMEL_CASE:
         return "(?!)"
-    first, *others = (re.escape(one.capitalize()) for one in words)
+    first, *others = (re.escape(word.capitalize()) for word in words)
     low = re.escape(words[0].lower())
     return f"(?:(?<=[a-z0-9]){first}|{_START}(?:{first}|{low})){''.join(others)}(?![a-z0-9])"
 
@@ -340,69 +344,71 @@ _SECRET, _LONG, _DIGITS, _SHORTEST_WORD = 16, 20, 2, 3
 """Characters of a secret; of one that need hold no digits, else these; letters of a word."""
 
 
-def _host(found: re.Match[str]) -> bool:
-    *labels, end = found["name"].split(".")
+def _host(match: re.Match[str]) -> bool:
+    *labels, end = match["name"].split(".")
     if end == "NET" or labels[0].lower() in _NO_HOSTS:
         return False
-    told = len(labels) + 1 >= _LABELS or found["port"] or "-" in found["name"]
-    return bool(_ENDS.fullmatch(end) or (told and _OTHER_ENDS.fullmatch(end)))
+    is_explicit = len(labels) + 1 >= _LABELS or match["port"] or "-" in match["name"]
+    return bool(_ENDS.fullmatch(end) or (is_explicit and _OTHER_ENDS.fullmatch(end)))
 
 
-def _ip6(found: re.Match[str]) -> bool:
-    said = found[0] if found[0].endswith("::") else found[0].removesuffix(":")
+def _ip6(match: re.Match[str]) -> bool:
+    address = match[0] if match[0].endswith("::") else match[0].removesuffix(":")
     try:
-        ip = IPv6Address(said)
+        ip = IPv6Address(address)
     except AddressValueError:
         return False
-    numbers = [one for one in said.split(":") if one]
-    slices = all(one.isdecimal() and len(one) <= _SLICE for one in numbers)
-    code = slices or not any(map(str.isdecimal, said))
+    numbers = [number for number in address.split(":") if number]
+    slices = all(number.isdecimal() and len(number) <= _SLICE for number in numbers)
+    code = slices or not any(map(str.isdecimal, address))
     return not (code or ip.is_loopback)
 
 
-def _absolute(found: re.Match[str]) -> bool:
+def _absolute(match: re.Match[str]) -> bool:
     """Whether it is a path from the root; no closing tag, no division and no comment."""
-    said = found[0].rstrip(".-")
-    parts = [one for one in said.split("/") if one]
-    before = found.string[found.start() - 1 : found.start()]
-    if len(parts) == 1 and (said.startswith("//") or before in ("<", ")", "]")):
+    path = match[0].rstrip(".-")
+    parts = [part for part in path.split("/") if part]
+    before = match.string[match.start() - 1 : match.start()]
+    if len(parts) == 1 and (path.startswith("//") or before in ("<", ")", "]")):
         return False
     return len(parts) > 1 or (len(parts) == 1 and len(parts[0]) > 1 and not parts[0].isdecimal())
 
 
-def _relative(found: re.Match[str]) -> bool:
+def _relative(match: re.Match[str]) -> bool:
     """Whether words with slashes between them are a path, and not `and/or`."""
-    said = found[0].rstrip(".-")
-    parts = [one for one in said.split("/") if one]
-    if said.startswith(("./", "../", "~")) or not _ROOTS.isdisjoint(parts[1:-1]):
+    path = match[0].rstrip(".-")
+    parts = [part for part in path.split("/") if part]
+    if path.startswith(("./", "../", "~")) or not _ROOTS.isdisjoint(parts[1:-1]):
         return True
-    if parts[0] in _FOLDERS or any(one[0] == "." and one.strip(".") for one in parts):
+    if parts[0] in _FOLDERS or any(part[0] == "." and part.strip(".") for part in parts):
         return True
     if len(parts) > 1 and _FILE.fullmatch(parts[-1]):
         return True
-    said_plainly = all(one.isalpha() for one in parts) or all(one.isdecimal() for one in parts)
+    said_plainly = all(part.isalpha() for part in parts) or all(part.isdecimal() for part in parts)
     return len(parts) > 2 and not said_plainly  # noqa: PLR2004 - such as n/a, 24/7
 
 
-def _spaced(found: re.Match[str]) -> bool:
+def _spaced(match: re.Match[str]) -> bool:
     """A path with spaces is known by the quotes around it; others are known by themselves."""
-    *folders, _ = re.split(r"[\\/]", found[0])
-    return any(" " in one for one in folders)
+    *folders, _ = re.split(r"[\\/]", match[0])
+    return any(" " in folder for folder in folders)
 
 
-def _random(found: re.Match[str]) -> bool:
+def _random(match: re.Match[str]) -> bool:
     """Whether it is a secret, which nobody would say: its kinds of characters keep changing.
 
     Of 500 random tokens of 24 letters and digits nine in ten are found (seeds 0 to 499).
     """
-    said = found[0]
-    kinds = ["0" if one.isdecimal() else "A" if one.isupper() else "a" for one in said]
-    changes = [one + other for one, other in pairwise(kinds) if one != other]
-    if sum("0" in one for one in changes) >= _MIXED:
+    token = match[0]
+    kinds = [
+        "0" if character.isdecimal() else "A" if character.isupper() else "a" for character in token
+    ]
+    changes = [kind + other for kind, other in pairwise(kinds) if kind != other]
+    if sum("0" in change for change in changes) >= _MIXED:
         return True
-    digits = 0 if len(said) >= _LONG else _DIGITS
-    in_words = _SHORTEST_WORD * sum(one != "Aa" for one in changes) < len(said)
-    return not (in_words or len(said) < _SECRET or kinds.count("0") < digits)
+    digits = 0 if len(token) >= _LONG else _DIGITS
+    in_words = _SHORTEST_WORD * sum(change != "Aa" for change in changes) < len(token)
+    return not (in_words or len(token) < _SECRET or kinds.count("0") < digits)
 
 
 _KEY: Final = (
@@ -472,7 +478,7 @@ _NUMBERED: Final = (
     # a8Kd92mXq0ZpL3vT7w
     _Rule(_START + r"[A-Za-z0-9]{10,}+" + _END, _random, SECRET),
 )
-_PLACES: Final = (*(_Rule(one, said=SECRET) for one in _SECRETS), *_FORMS)
+_PLACES: Final = (*(_Rule(pattern, stand_in=SECRET) for pattern in _SECRETS), *_FORMS)
 """Every pattern looks at a character a bounded number of times: it starts where a run of its
 characters starts, is possessive, or has an upper bound.
 """

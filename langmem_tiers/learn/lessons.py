@@ -89,17 +89,17 @@ def lessons(
     """
     if not (ask.limit and (failures or tools or ask.query.strip())):
         return [], []
-    told = [ask.query, *(one.said for one in failures)] if approach is None else []
-    sought = replace(ask, query="\n".join(filter(None, told)))
+    texts = [ask.query, *(failure.said for failure in failures)] if approach is None else []
+    sought = replace(ask, query="\n".join(filter(None, texts)))
     yield from store.refresh_state()
     moment, vectors = store.moment(), Vectors()
     yield from vectors.add([sought.query] if sought.query.strip() else [], store.options)
     in_tools = yield from _in_tools(failures, ask.tenant)
-    signed = [str(same) for one in failures for same in (one, replace(one, tool=None))]
+    signed = [str(same) for failure in failures for same in (failure, replace(failure, tool=None))]
     signatures = [*dict.fromkeys((*signed, *in_tools))]
-    one = sought_for(sought, vectors, moment, reader, store.options.index)
+    prepared = sought_for(sought, vectors, moment, reader, store.options.index)
     own = {"signatures": signatures, "tools": list(tools), "approach": approach}
-    calls = [statement("recall_lessons", one, store, **own)]
+    calls = [statement("recall_lessons", prepared, store, **own)]
     if signatures:
         whose = {"tenant": ask.tenant, "user_id": ask.bounds["user_id"]}
         calls.append(Call("failures_alike", {**whose, "signatures": signatures}))
@@ -107,17 +107,17 @@ def lessons(
     answers = yield Query((*before, *calls), commit=True)
     rows, *counts = answers[len(before) :]
     candidates, searched = read_rows(rows, store.distance)
-    candidates = [one for one in candidates if _is_of(one, approach)]
-    alike = likeness(candidates, one.question, searched, reader.words)
-    judged = judge(candidates, one.question, searched, reader.weights, alike)
-    found = [
+    candidates = [candidate for candidate in candidates if _is_of(candidate, approach)]
+    alike = likeness(candidates, prepared.question, searched, reader.words)
+    judged = judge(candidates, prepared.question, searched, reader.weights, alike)
+    recalled = [
         (recollection(each.candidate, each.match, each.evidence), each.candidate) for each in judged
     ]
-    named = frozenset((*tools, *(one.tool for one in failures if one.tool)))
+    named = frozenset((*tools, *(failure.tool for failure in failures if failure.tool)))
     rarity, asked = _rarity(dict(*counts)), " ".join(ask.query.split())
     evidence = Evidence(frozenset(signed), frozenset(in_tools), rarity, named, asked)
     floor = NO_FLOOR if vectors.failed else DEFAULT_FLOOR
-    best = _ranked(found, evidence, floor, tools)[: ask.limit]
+    best = _ranked(recalled, evidence, floor, tools)[: ask.limit]
     return [memory for memory, _ in best], [row for _, row in best]
 
 
@@ -125,19 +125,21 @@ Found = tuple[Recollection, Candidate]
 
 
 def _ranked(
-    found: Sequence[Found], evidence: Evidence, floor: Floor, tools: Sequence[str]
+    recalled: Sequence[Found], evidence: Evidence, floor: Floor, tools: Sequence[str]
 ) -> list[Found]:
     """Rank what matters, the best first: each advice once, and no attempt beside its lesson."""
-    shares = _shares_of_words(evidence.asked, [memory for memory, _ in found])
+    shares = _shares_of_words(evidence.asked, [memory for memory, _ in recalled])
     scored = [
         (scored_by(memory, evidence, share), row)
-        for (memory, row), share in zip(found, shares, strict=True)
+        for (memory, row), share in zip(recalled, shares, strict=True)
     ]
-    least = floor.least_lesson(max((one.match for one, _ in scored), default=0.0))
+    least = floor.least_lesson(max((memory.match for memory, _ in scored), default=0.0))
     asked = bool(evidence.asked)
-    wanted = [one for one in scored if _matters(one[0], least, tools, asked=asked)]
+    wanted = [pair for pair in scored if _matters(pair[0], least, tools, asked=asked)]
     wanted.sort(key=lambda each: (-each[0].score, each[0].namespace, each[0].key))
-    answered = {_text(one, "signature") for one, _ in wanted if one.memory_type == REFLEXION}
+    answered = {
+        _text(memory, "signature") for memory, _ in wanted if memory.memory_type == REFLEXION
+    }
     distinct: dict[str, Found] = {}
     for memory, row in wanted:
         if memory.memory_type == REFLEXION or _text(memory, "signature") not in answered:
@@ -148,17 +150,17 @@ def _ranked(
 
 def _in_tools(failures: Sequence[Signature], tenant: str) -> Flow[list[str]]:
     """Failures of no tool as they are signed in each tool that the tenant knows failures of."""
-    bare = [one for one in failures if one.tool is None]
+    bare = [failure for failure in failures if failure.tool is None]
     (rows,) = (yield Query((Call("failed_tools", {"tenant": tenant}),))) if bare else ([],)
-    return [str(replace(one, tool=tool)) for one in bare for (tool,) in rows]
+    return [str(replace(failure, tool=tool)) for failure in bare for (tool,) in rows]
 
 
 def _rarity(counts: Mapping[str | None, int]) -> dict[str, float]:
     """Of each signature how rare it is, if it is known; `None` is of all of them."""
     return {
-        one: math.log((counts[None] + 1) / often)
-        for one, often in counts.items()
-        if one is not None and often
+        signature: math.log((counts[None] + 1) / often)
+        for signature, often in counts.items()
+        if signature is not None and often
     }
 
 
@@ -172,28 +174,32 @@ def _is_of(row: Candidate, approach: str | None) -> bool:
 def _shares_of_words(asked: str, memories: Sequence[Recollection]) -> list[float]:
     """The share of the words asked that each memory has; what tells them apart counts more."""
     sought = sorted(set(exact_words(asked)))
-    said = [frozenset(exact_words(memory.content)) for memory in memories]
+    memory_words = [frozenset(exact_words(memory.content)) for memory in memories]
     rarity = {
-        word: math.log1p(len(said) / (1 + sum(word in one for one in said))) for word in sought
+        word: math.log1p(len(memory_words) / (1 + sum(word in words for words in memory_words)))
+        for word in sought
     }
     total = math.fsum(rarity.values()) or 1.0
-    return [math.fsum(rarity[word] for word in sought if word in one) / total for one in said]
+    return [
+        math.fsum(rarity[word] for word in sought if word in words) / total
+        for words in memory_words
+    ]
 
 
 def scored_by(memory: Recollection, evidence: Evidence, share: float) -> Recollection:
     """A lesson that has this share of the words, with its score and what that adds up from."""
-    told, tries = memory.value, memory.success_count + memory.failure_count
-    signature, tool = told.get("signature"), told.get("tool")
+    value, tries = memory.value, memory.success_count + memory.failure_count
+    signature, tool = value.get("signature"), value.get("tool")
     alike = 1.0 if signature in evidence.signed else IN_ANY_TOOL
-    known = signature in evidence.signed or signature in evidence.in_tools
-    task = " ".join(str(told.get("task_id") or "").split())
+    is_same = signature in evidence.signed or signature in evidence.in_tools
+    task = " ".join(str(value.get("task_id") or "").split())
     # a short name may be of another one
     asked = len(task) >= _TASK and f"{evidence.asked} ".startswith(f"{task} ")
     succeeds = _log_odds((memory.success_count + 1) / (tries + 2))  # the mean of the posterior
     parts = {
         "match": _log_odds(max(memory.match, _LEAST)) - _log_odds(_LEAST),
         "words": WORDS * share,
-        "signature": alike * evidence.rarity.get(str(signature), 0.0) if known else 0.0,
+        "signature": alike * evidence.rarity.get(str(signature), 0.0) if is_same else 0.0,
         "tool": TOOL * (tool in evidence.tools),
         "task": TASK * asked,
         "success": max(-MOST_OF_SUCCESS, min(succeeds, MOST_OF_SUCCESS)),
@@ -219,7 +225,7 @@ def _matters(memory: Recollection, least: float, tools: Sequence[str], *, asked:
     return memory.value.get("tool") in tools or memory.match >= least
 
 
-def _text(one: Recollection, field: str) -> str:
+def _text(memory: Recollection, field: str) -> str:
     """Return a text of a value; a value that was put there may hold anything."""
-    found = one.value.get(field)
-    return found if isinstance(found, str) else ""
+    text = memory.value.get(field)
+    return text if isinstance(text, str) else ""

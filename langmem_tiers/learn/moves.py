@@ -109,19 +109,26 @@ def demote_all(
     tenant, seen = context.root, {"user_id": context.user_id, "everybody": False}
     results: list[Demotion] = []
     after = 0
-    while found := (yield from doubted(tenant, policy, after, PAGE, seen)):
-        for one in found:
+    while page := (yield from doubted(tenant, policy, after, PAGE, seen)):
+        for candidate in page:
             move = None
-            if one.decision.demote:
-                named, reasons = str(uuid4()), list(map(str, one.decision.reasons))
-                lock = lock_call(_keys(tenant, one.namespace, one.key), options)
-                record = demotion_call(tenant, (one.id, one.tier), named, reasons, moment)
+            if candidate.decision.demote:
+                named, reasons = str(uuid4()), list(map(str, candidate.decision.reasons))
+                lock = lock_call(_keys(tenant, candidate.namespace, candidate.key), options)
+                record = demotion_call(
+                    tenant, (candidate.id, candidate.tier), named, reasons, moment
+                )
                 _, done = yield Query((lock, record), commit=True)
                 move = named if done else None
             results.append(
-                Demotion(demoted=move is not None, key=one.key, move=move, decision=one.decision)
+                Demotion(
+                    demoted=move is not None,
+                    key=candidate.key,
+                    move=move,
+                    decision=candidate.decision,
+                )
             )
-        after = found[-1].id
+        after = page[-1].id
     return results
 
 
@@ -143,19 +150,19 @@ def doubted(
         Call("harm_candidates", {**page, **learned}),
     )
     promoted, tried = yield Query(calls, commit=True)
-    found: dict[int, Doubted] = {}
+    by_id: dict[int, Doubted] = {}
     for id_, namespace, key, _, updated_at, successes, failures in promoted:
         decision = rules.should_demote(successes, failures, policy)
-        found[id_] = Doubted(id_, namespace, key, updated_at, Tier.LONG_TERM.value, decision)
+        by_id[id_] = Doubted(id_, namespace, key, updated_at, Tier.LONG_TERM.value, decision)
     for id_, namespace, key, _, updated_at, *outcomes, tier, content in tried:
         *each, successes, tries = outcomes
         counts = HoldoutCounts(*each)
         harm = chance_of_harm(counts, (successes + 1) / (tries + 2))
         decision = rules.should_hold_back(counts.tries, harm, policy)
-        if id_ not in found or not found[id_].decision.demote:
+        if id_ not in by_id or not by_id[id_].decision.demote:
             place = id_, namespace, key, updated_at, tier
-            found[id_] = Doubted(*place, decision, counts, content)
-    return sorted(found.values(), key=lambda one: one.id)[:limit]
+            by_id[id_] = Doubted(*place, decision, counts, content)
+    return sorted(by_id.values(), key=lambda candidate: candidate.id)[:limit]
 
 
 def demotion_call(
@@ -188,15 +195,15 @@ def rollback(
     tenant = context.root
     params = {"tenant": tenant, "event": move, "alive_at": moment.alive_at}
     rows = yield from rows_of("event", **params)
-    known = _event(rows, move, context)
-    lock = lock_call(_keys(tenant, known.namespace or "", known.key or ""), options)
+    unlocked = _event(rows, move, context)
+    lock = lock_call(_keys(tenant, unlocked.namespace or "", unlocked.key or ""), options)
     _, rows = yield Query((lock, Call("event", params)))
     event = _event(rows, move, context)
     if event.undone_at is not None:
         return False
     archive = None
     if event.updated_at is None:
-        ids = [one for one in (event.target, event.id) if one is not None]
+        ids = [id_ for id_ in (event.target, event.id) if id_ is not None]
         (held,) = yield Query((Call("archived_among", {"tenant": tenant, "ids": ids}),))
         archive = next((str(row[1]) for row in held), None)
     _check(event, archive)
@@ -346,7 +353,11 @@ class Explanation:
     @property
     def outdated_by(self) -> tuple[Origin, ...]:
         """Return its origins that are superseded, unless by one that it rests on instead."""
-        return tuple(one for one in self.origins if one.state == "superseded" and not one.replaced)
+        return tuple(
+            origin
+            for origin in self.origins
+            if origin.state == "superseded" and not origin.replaced
+        )
 
     def __str__(self) -> str:
         """A paragraph of a line each: what it says, its evidence, its history, its relatives."""
@@ -365,16 +376,16 @@ class Explanation:
             yield f"policy: {self.decision.verdict}: {self.decision}"
         if self.near:
             yield f"near, not counted: {plain(', '.join(map(str, self.near)))}"
-        for one in self.history:
-            undone = " (rolled back)" if one.undone_at else ""
-            yield f"{one.at:%Y-%m-%d} {one.kind}{undone}: {'; '.join(one.reasons)}"
+        for record in self.history:
+            undone = " (rolled back)" if record.undone_at else ""
+            yield f"{record.at:%Y-%m-%d} {record.kind}{undone}: {'; '.join(record.reasons)}"
         for origin in self.origins:
             if origin.state == "retracted" or origin in self.outdated_by:
                 yield f"{origin.state}: {' → '.join(map(plain, reversed(origin.path)))}"
         for other in (*self.sources, *self.successors, *self.derived):
-            said = f": {shortened(other.content, LINE)}" if other.content else ""
+            text = f": {shortened(other.content, LINE)}" if other.content else ""
             stands = f"({other.tier}, {other.state or 'current'})"
-            yield f"{other.role}: {plain(other.key)} {stands}{said}"
+            yield f"{other.role}: {plain(other.key)} {stands}{text}"
 
     def _evidence(self) -> str:
         low, high = self.success_interval
@@ -384,21 +395,21 @@ class Explanation:
         return f"{self.access_count} accesses, {of_tries}; projects: {projects}"
 
 
-def explain(memory_id: int, how: Promoting, context: MemoryContext) -> Flow[Explanation]:
+def explain(memory_id: int, job: Promoting, context: MemoryContext) -> Flow[Explanation]:
     """Read all that is known of a memory in that context, in two round trips.
 
     Raises:
         InvalidInputError: if it was removed meanwhile.
     """
-    found = yield from evidence(how.tenant, [memory_id])
+    candidates = yield from evidence(job.tenant, [memory_id])
     params = {**context.whose, "id": memory_id}
     names = ("history_of", "relatives", "derivation")
-    standing = Call("standing", {"tenant": how.tenant, "ids": [memory_id]})
+    standing = Call("standing", {"tenant": job.tenant, "ids": [memory_id]})
     *answers, rows = yield Query((*(Call(name, params) for name in names), standing), commit=True)
-    if not (found and rows):
+    if not (candidates and rows):
         raise InvalidInputError("the memory was removed meanwhile: there is nothing to explain")
     history, relatives, edges = answers
-    plan = assess(found[0], how)
+    plan = assess(candidates[0], job)
     memory = plan.candidate
     _, state, state_at, began, ended, recorded_at, *_ = rows[0]
     if state is None and memory.successor is not None and memory.successor["state"] != "demoted":
@@ -413,7 +424,7 @@ def explain(memory_id: int, how: Promoting, context: MemoryContext) -> Flow[Expl
     is_open = memory.tier == Tier.WORKING and memory.state is None and memory.successor is None
     return Explanation(
         key=memory.key,
-        namespace=decode(how.tenant, memory.namespace),
+        namespace=decode(job.tenant, memory.namespace),
         tier=Tier(memory.tier),
         state=state,
         state_at=state_at,
@@ -442,17 +453,17 @@ def _origins(memory: Candidate, edges: Sequence[Row], context: MemoryContext) ->
     of: dict[int, list[Row]] = {}
     for edge in edges:
         of.setdefault(edge[0], []).append(edge)
-    known = {memory.id}
+    visited = {memory.id}
     waiting: deque[tuple[int, tuple[str, ...], bool]] = deque([(memory.id, (memory.key,), False)])
     while waiting:
-        one, path, replaced = waiting.popleft()
-        for _, origin, namespace, key, tier, state, value, seen, by in of.get(one, ()):
-            if seen and origin not in known:
-                known.add(origin)
+        id_, path, replaced = waiting.popleft()
+        for _, origin, namespace, key, tier, state, value, seen, by in of.get(id_, ()):
+            if seen and origin not in visited:
+                visited.add(origin)
                 waiting.append((origin, (*path, key), by or replaced))
                 place = decode(context.root, namespace)
-                said = said_beside(value, state, Tier(tier), place, context)
-                yield Origin((*path, key), place, Tier(tier), state, said, by or replaced)
+                content = said_beside(value, state, Tier(tier), place, context)
+                yield Origin((*path, key), place, Tier(tier), state, content, by or replaced)
 
 
 def move_record(row: Row) -> MoveRecord:
@@ -475,5 +486,5 @@ def said_beside(
 def _relative(row: Row, context: MemoryContext) -> Relative:
     role, namespace, key, tier, state, value = row
     place = decode(context.root, namespace)
-    said = said_beside(value, state, Tier(tier), place, context)
-    return Relative(role, place, key, Tier(tier), state, said)
+    content = said_beside(value, state, Tier(tier), place, context)
+    return Relative(role, place, key, Tier(tier), state, content)

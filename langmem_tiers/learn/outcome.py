@@ -152,9 +152,9 @@ def doubted(counts: HoldoutCounts, usual: float) -> float:
     return min(_MOST_HELD, max(0.0, _STEEP * (harm - _DOUBTFUL)))
 
 
-def _less(one: NormalDist, other: NormalDist) -> float:
+def _less(rate: NormalDist, other: NormalDist) -> float:
     """Tell how likely one rate is less than another."""
-    return NormalDist(one.mean - other.mean, math.hypot(one.stdev, other.stdev)).cdf(0)
+    return NormalDist(rate.mean - other.mean, math.hypot(rate.stdev, other.stdev)).cdf(0)
 
 
 def _posterior(successes: int, tries: int, usual: float, prior: float = _PRIOR) -> NormalDist:
@@ -181,8 +181,8 @@ class Uplift:
     def __str__(self) -> str:
         """The effect, its interval, and how many runs it comes from."""
         effect = "unknown" if self.effect is None else f"{self.effect:+.2f}"
-        found = f"{effect} ({self.low:+.2f}…{self.high:+.2f})".replace("-", "−")
-        return f"{found}, shown {self.counts.shown_tries}, held out {self.counts.held_tries}"
+        text = f"{effect} ({self.low:+.2f}…{self.high:+.2f})".replace("-", "−")
+        return f"{text}, shown {self.counts.shown_tries}, held out {self.counts.held_tries}"
 
 
 def difference_interval(counts: HoldoutCounts, confidence: float) -> Interval:
@@ -218,9 +218,9 @@ def uplifts(counts: Mapping[K, HoldoutCounts], confidence: float = 0.95) -> dict
     rather than everything, and do so once, after a number of runs settled beforehand: who looks
     after each run, and stops when one excludes 0, is wrong more often.
     """
-    compared = sum(one.comparable for one in counts.values())
+    compared = sum(holdout.comparable for holdout in counts.values())
     each = 1 - (1 - confidence) / max(compared, 1)
-    return {key: _uplift(one, each) for key, one in counts.items()}
+    return {key: _uplift(holdout, each) for key, holdout in counts.items()}
 
 
 def _uplift(counts: HoldoutCounts, confidence: float) -> Uplift:
@@ -266,17 +266,22 @@ def not_taken_up(shown: Mapping[K, str], question: str, answer: str) -> set[K]:
     the question nor any other memory. Of a memory without a word of its own nothing can be said: it
     is not among them. An answer may be words and calls, as text.
     """
-    told = {key: _stems(text) for key, text in shown.items()}
-    common = Counter(one for each in told.values() for one in each)
-    known, said = _stems(question), _stems(answer)
-    own = {key: {one for one in each - known if common[one] == 1} for key, each in told.items()}
-    most = min(TAKEN_UP, max(1, len(said - known)))  # an answer may be a word
-    return {key for key, each in own.items() if each and len(each & said) < min(most, len(each))}
+    stems = {key: _stems(text) for key, text in shown.items()}
+    common = Counter(word for each in stems.values() for word in each)
+    question_stems, answer_stems = _stems(question), _stems(answer)
+    own = {
+        key: {word for word in each - question_stems if common[word] == 1}
+        for key, each in stems.items()
+    }
+    most = min(TAKEN_UP, max(1, len(answer_stems - question_stems)))  # an answer may be a word
+    return {
+        key for key, each in own.items() if each and len(each & answer_stems) < min(most, len(each))
+    }
 
 
 def _stems(text: str) -> frozenset[str]:
-    found = words(ends_of(text))
-    return frozenset(stem(one) for one in found if len(one) >= _SHORTEST or one.isdigit())
+    tokens = words(ends_of(text))
+    return frozenset(stem(word) for word in tokens if len(word) >= _SHORTEST or word.isdigit())
 
 
 class Said(NamedTuple):
@@ -316,13 +321,13 @@ class OutcomeReport:
 
 
 def noted(
-    found: Sequence[Recollection], context: MemoryContext, showing: Showing | None, now: datetime
+    memories: Sequence[Recollection], context: MemoryContext, showing: Showing | None, now: datetime
 ) -> Flow[list[Recollection]]:
     """Note what is put before a run, and what is held out of it; what is to be shown."""
-    if showing is None or not found:
-        return list(found)
-    places = [(encode(one.namespace).namespace, one.key) for one in found]
-    held = yield from _held_out(found, places, context.whose, showing)
+    if showing is None or not memories:
+        return list(memories)
+    places = [(encode(memory.namespace).namespace, memory.key) for memory in memories]
+    held = yield from _held_out(memories, places, context.whose, showing)
     params = {
         **context.whose,
         "run": showing.run.id,
@@ -335,11 +340,11 @@ def noted(
         "now": now,
     }
     yield Query((Call("expose", params),), commit=True)
-    return [one for one, out in zip(found, held, strict=True) if not out]
+    return [memory for memory, out in zip(memories, held, strict=True) if not out]
 
 
 def _held_out(
-    found: Sequence[Recollection],
+    memories: Sequence[Recollection],
     places: Sequence[tuple[str, str]],
     whose: Mapping[str, str | None],
     showing: Showing,
@@ -351,11 +356,11 @@ def _held_out(
     """
     run, usual_share = showing.run.id, showing.holdout or 0.0
     shares: dict[tuple[str, str], float] = {}
-    known: dict[tuple[str, str], bool] = {}
+    decided: dict[tuple[str, str], bool] = {}
     tried = [
         place
-        for place, one in zip(places, found, strict=True)
-        if one.memory_type in LEARNED and one.success_count + one.failure_count > 0
+        for place, memory in zip(places, memories, strict=True)
+        if memory.memory_type in LEARNED and memory.success_count + memory.failure_count > 0
     ]
     if tried and showing.holdout is None:
         shares = dict.fromkeys(tried, HOLDOUT)
@@ -364,15 +369,15 @@ def _held_out(
         counts = {(row[0], row[1]): HoldoutCounts(*row[2:6]) for row in rows}
         usual = counts.pop((None, None))
         rate = (usual.shown_successes + 1) / (usual.shown_tries + 2)
-        known = {(row[0], row[1]): bool(row[6]) for row in rows if row[6] is not None}
+        decided = {(row[0], row[1]): bool(row[6]) for row in rows if row[6] is not None}
         for place, count in counts.items():
             if count.tries >= ENOUGH:
                 shares[place] = max(HOLDOUT, doubted(count, rate))
     held = []
-    for place, one in zip(places, found, strict=True):
+    for place, memory in zip(places, memories, strict=True):
         share = shares.get(place, usual_share)
-        name = "\0".join((*one.namespace, one.key))
-        held.append(known.get(place, share > 0 and held_out(run, name, share)))
+        name = "\0".join((*memory.namespace, memory.key))
+        held.append(decided.get(place, share > 0 and held_out(run, name, share)))
     return held
 
 
@@ -383,7 +388,7 @@ def settle(
     success: bool,
     now: datetime,
     shown: Sequence[Recollection] | None = None,
-    said: Said | None = None,
+    exchange: Said | None = None,
 ) -> Flow[OutcomeReport]:
     """Credit what was shown to a run, or to any attempt of it, and is not credited yet.
 
@@ -401,15 +406,15 @@ def settle(
         "unused": None,
     }
     if shown is not None:
-        params["namespaces"] = [encode(one.namespace).namespace for one in shown]
-        params["keys"] = [one.key for one in shown]
+        params["namespaces"] = [encode(memory.namespace).namespace for memory in shown]
+        params["keys"] = [memory.key for memory in shown]
     calls = [Call("lock_run", params)]
-    if said is not None:
+    if exchange is not None:
         texts = Call("shown_to_run" if shown is None else "shown_given", params)
         _, rows = yield Query((calls.pop(), texts))
-        told = {row[0]: content_of(row[1]) for row in rows}
-        heeded = {row[0] for row in rows if said.calls(row[1].get("tool"))}
-        params["unused"] = sorted(not_taken_up(told, *said) - heeded)
+        contents = {row[0]: content_of(row[1]) for row in rows}
+        heeded = {row[0] for row in rows if exchange.calls(row[1].get("tool"))}
+        params["unused"] = sorted(not_taken_up(contents, *exchange) - heeded)
     calls.append(Call("settle" if shown is None else "settle_shown", params))
     *_, (row,) = yield Query(tuple(calls), commit=True)
     return OutcomeReport(success=success, credited=row[0], held_out=row[1], unused=row[2])

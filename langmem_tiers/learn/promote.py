@@ -137,7 +137,7 @@ class Plan(NamedTuple):
     @property
     def near(self) -> tuple[Near, ...]:
         """What is near, and not counted."""
-        return tuple(Near(one["key"], 1.0 - one["distance"]) for one in self.unlike)
+        return tuple(Near(other["key"], 1.0 - other["distance"]) for other in self.unlike)
 
     def stays(self, reason: str = "not proven yet") -> Promotion:
         """It is not promoted, for this reason, or as there is nothing to decide."""
@@ -153,14 +153,14 @@ class Plan(NamedTuple):
     def labels(self, tenant: str) -> list[str]:
         """What its context and the projects that used it are called: nothing to tell others."""
         own = [self.candidate.value.get(name) for name in LABELS]
-        named = {one for one in (*own, *self.evidence.projects, tenant) if isinstance(one, str)}
+        named = {name for name in (*own, *self.evidence.projects, tenant) if isinstance(name, str)}
         return sorted(named - {""})
 
 
 # ---- promotion, from candidates to their moves ------------------------------------------------
 
 
-def promote_all(how: Promoting) -> Flow[list[Promotion]]:
+def promote_all(job: Promoting) -> Flow[list[Promotion]]:
     """Promote every memory of a tenant that the policy finds worthy; all that were judged.
 
     A memory of which a model says nothing usable stays, with the error as its reason. Where the
@@ -169,15 +169,15 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
     """
     promotions: list[Promotion] = []
     after = 0
-    while ids := (yield from candidates(how, after, PAGE)):
+    while ids := (yield from candidates(job, after, PAGE)):
         after, moved = ids[-1], set[str]()
-        for read in (yield from evidence(how.tenant, ids)):
+        for read in (yield from evidence(job.tenant, ids)):
             again = read.key in moved  # it may have gone along with one that said the same
-            for candidate in (yield from evidence(how.tenant, [read.id])) if again else [read]:
+            for candidate in (yield from evidence(job.tenant, [read.id])) if again else [read]:
                 if again and candidate.successor is not None:
                     continue
                 try:
-                    promotion = yield from promote_one(assess(candidate, how), how)
+                    promotion = yield from promote_one(assess(candidate, job), job)
                 except (ModelError, InvalidInputError) as error:
                     promotion = Promotion(promoted=False, key=candidate.key, reason=str(error))
                 moved.update(promotion.sources)
@@ -185,34 +185,34 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
     return promotions
 
 
-def promote_one(plan: Plan, how: Promoting, words: str | None = None) -> Flow[Promotion]:
+def promote_one(plan: Plan, job: Promoting, words: str | None = None) -> Flow[Promotion]:
     """Promote a memory if it is worthy and for everybody; a model is asked before any lock."""
     if not plan.worthy:
         return plan.stays()
-    told = yield from general_form(plan, how, words)
-    if isinstance(told, str):
-        return plan.stays(told)
-    write = _successor(plan.candidate, told, how)
-    vectors = yield from embed([write], how.options)
-    return (yield from _move(plan, write, vectors, how))
+    fields = yield from general_form(plan, job, words)
+    if isinstance(fields, str):
+        return plan.stays(fields)
+    write = _successor(plan.candidate, fields, job)
+    vectors = yield from embed([write], job.options)
+    return (yield from _move(plan, write, vectors, job))
 
 
 # ---- evidence, and what the policy says of it -------------------------------------------------
 
 
-def candidates(how: Promoting, after: int, limit: int) -> Flow[list[int]]:
+def candidates(job: Promoting, after: int, limit: int) -> Flow[list[int]]:
     """The ids of memories that may have proven themselves, above this one."""
     rows = yield from rows_of(
         "promotion_candidates",
-        **how.seen,
-        tenant=how.tenant,
+        **job.seen,
+        tenant=job.tenant,
         after=after,
-        accesses=how.policy.min_access_count,
-        before=how.moment.now - timedelta(days=how.policy.min_age_days),
-        now=how.moment.now,
-        alive_at=how.moment.alive_at,
-        memory_types=list(how.policy.memory_types),
-        importance=how.policy.min_importance,
+        accesses=job.policy.min_access_count,
+        before=job.moment.now - timedelta(days=job.policy.min_age_days),
+        now=job.moment.now,
+        alive_at=job.moment.alive_at,
+        memory_types=list(job.policy.memory_types),
+        importance=job.policy.min_importance,
         limit=limit,
     )
     return [row[0] for row in rows]
@@ -224,23 +224,23 @@ def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Candidate]]:
     return [Candidate(*row) for row in rows]
 
 
-def assess(candidate: Candidate, how: Promoting, among: Collection[int] | None = None) -> Plan:
+def assess(candidate: Candidate, job: Promoting, among: Collection[int] | None = None) -> Plan:
     """Whether a memory has proven itself, with what says the same, if that is among these.
 
     Texts say the same that are equal, but for case, white space and what ends a sentence, and those
     that somebody judged to. Outcomes and projects of what says the same count, its accesses do not.
     """
-    text, same = normalised(candidate.content), how.same.get(candidate.id, ())
+    text, same = normalised(candidate.content), job.same.get(candidate.id, ())
     alike: list[dict[str, Any]] = []
     unlike: list[dict[str, Any]] = []
     for near in candidate.near:
         expires = near["expires_at"]
-        alive = expires is None or datetime.fromisoformat(expires) > how.moment.alive_at
+        alive = expires is None or datetime.fromisoformat(expires) > job.moment.alive_at
         of_type = near["memory_type"] == candidate.memory_type
-        if not (alive and of_type and 1.0 - near["distance"] >= how.policy.near_duplicate):
+        if not (alive and of_type and 1.0 - near["distance"] >= job.policy.near_duplicate):
             continue
-        said = near["content"]
-        if near["id"] not in same and (said is None or normalised(said) != text):
+        content = near["content"]
+        if near["id"] not in same and (content is None or normalised(content) != text):
             unlike.append(near)
         elif trust_of(near) == candidate.trust and (among is None or near["id"] in among):
             alike.append(near)
@@ -250,8 +250,8 @@ def assess(candidate: Candidate, how: Promoting, among: Collection[int] | None =
         failure_count=candidate.failure_count + sum(near["failure_count"] for near in alike),
         projects=sorted({name for name in (*own, *candidate.projects) if isinstance(name, str)}),
     )
-    now = how.moment.now
-    decision = promotion_rules.decide(counted, how.policy, now)
+    now = job.moment.now
+    decision = promotion_rules.decide(counted, job.policy, now)
     return Plan(candidate, alike, unlike[:NAMED], counted, decision, _settled(candidate, now))
 
 
@@ -284,7 +284,7 @@ _ADVICE: Final = "improved_approach"
 
 
 def general_form(
-    plan: Plan, how: Promoting, words: str | None = None
+    plan: Plan, job: Promoting, words: str | None = None
 ) -> Flow[dict[str, Any] | str]:
     """A memory's value as everybody is told it, or why it stays: it needs general words.
 
@@ -294,10 +294,10 @@ def general_form(
     Raises:
         ModelError: if the model gave nothing usable. The flow may catch it and go on.
     """
-    candidate, labels, value = plan.candidate, plan.labels(how.tenant), plan.candidate.value
-    around = yield from _around(candidate, labels, how)
-    if words is None and how.generaliser is not None:
-        call, acall = how.generaliser
+    candidate, labels, value = plan.candidate, plan.labels(job.tenant), plan.candidate.value
+    around = yield from _around(candidate, labels, job)
+    if words is None and job.generaliser is not None:
+        call, acall = job.generaliser
         words = yield Ask(
             partial(call, candidate.content, labels), partial(acall, candidate.content, labels)
         )
@@ -308,10 +308,10 @@ def general_form(
         advice = {_ADVICE: words} if _ADVICE in value else {}
         return {"content": words, **_fields(value, around, words), **advice}
     if candidate.user_id is None:
-        much = len(candidate.content) + sum(map(len, around.said))
+        much = len(candidate.content) + sum(map(len, around.utterances))
         why = yield from apart(partial(general.needs_words, value, around), much)
         projects = plan.evidence.projects
-        if why is None and len(projects) < how.policy.min_projects:  # it was judged by its use
+        if why is None and len(projects) < job.policy.min_projects:  # it was judged by its use
             why = f"only {', '.join(projects) or 'one project'} knows it"
         if why is not None:
             return f"{NEEDS}: {why}"
@@ -320,25 +320,25 @@ def general_form(
 
 
 def _around(
-    candidate: Candidate, labels: Sequence[str], how: Promoting
+    candidate: Candidate, labels: Sequence[str], job: Promoting
 ) -> Flow[general.Neighbourhood]:
     """What its words are compared with: what its project says and hears, and what others say."""
-    alive = {"tenant": how.tenant, "alive_at": how.moment.alive_at}
+    alive = {"tenant": job.tenant, "alive_at": job.moment.alive_at}
     params = {"namespace": candidate.namespace, "id": candidate.id, "owner": candidate.user_id}
     calls = [Call("promotion_vocabulary", {**params, **alive})]
     if candidate.memory_type == REFLEXION:
-        bounds = scope(decode(how.tenant, candidate.namespace))
+        bounds = scope(decode(job.tenant, candidate.namespace))
         calls.append(Call("promotion_heard", {**alive, "low": bounds.low, "high": bounds.high}))
     rows, *heard = yield Query(tuple(calls), commit=True)
     own, others = ([text for mine, text in rows if mine is which] for which in (True, False))
-    index = how.options.index
+    index = job.options.index
     read = partial(
         general.neighbourhood,
         candidate.content,
         labels,
         own,
         others,
-        said=[text for said in heard for (text,) in said],
+        utterances=[text for texts in heard for (text,) in texts],
         language="" if index is None else index.language,
     )
     return (yield from apart(read, sum(map(len, (*own, *others)))))
@@ -359,59 +359,59 @@ def _fields(
         if not any(any(general.names_in(text, around)) for text in _texts(value[name])):
             shared[name] = value[name]
     for name in (name for name in LISTS if isinstance(value.get(name), list)):
-        listed = [one for one in value[name] if isinstance(one, str)]
-        if plain := [one for one in listed if general.is_plain(one, around, words)]:
+        listed = [word for word in value[name] if isinstance(word, str)]
+        if plain := [word for word in listed if general.is_plain(word, around, words)]:
             shared[name] = plain
     return shared
 
 
-def _texts(given: object) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     """All texts in a value, and its names."""
-    if isinstance(given, str):
-        yield given
-    elif isinstance(given, dict):
-        yield from map(str, given)
-        yield from (text for one in given.values() for text in _texts(one))
-    elif isinstance(given, list):
-        yield from (text for one in given for text in _texts(one))
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from map(str, value)
+        yield from (text for item in value.values() for text in _texts(item))
+    elif isinstance(value, list):
+        yield from (text for item in value for text in _texts(item))
 
 
 # ---- the move -------------------------------------------------------------------------------
 
 
-def _successor(candidate: Candidate, told: Mapping[str, Any], how: Promoting) -> Write:
+def _successor(candidate: Candidate, fields: Mapping[str, Any], job: Promoting) -> Write:
     """The write of what everybody learns, true when its source is; the same has the same key."""
     times = {"valid_from": candidate.valid_from, "valid_to": candidate.valid_to}
     true = {name: at.isoformat() for name, at in times.items() if at is not None}
     metadata = {
         "source_project": candidate.value.get("project_id"),
         "original_id": candidate.key,
-        "promotion_date": how.moment.now.isoformat(),
+        "promotion_date": job.moment.now.isoformat(),
     }
-    told = {**told, **provenance_of([candidate.value]), "memory_type": candidate.memory_type}
-    parts: list[object] = ["promoted", how.tenant, candidate.memory_type, told["content"]]
+    fields = {**fields, **provenance_of([candidate.value]), "memory_type": candidate.memory_type}
+    parts: list[object] = ["promoted", job.tenant, candidate.memory_type, fields["content"]]
     parts += [true] if true else []
     parts += [f"trust {candidate.trust:g}"] if candidate.trust < 1.0 else []
     return write_of(
-        {**told, "metadata": metadata, **true},
-        place=Place(how.tenant, candidate.place),
+        {**fields, "metadata": metadata, **true},
+        place=Place(job.tenant, candidate.place),
         key=str(uuid5(NAMESPACE_OID, json.dumps(parts))),
-        index=how.options.index,
+        index=job.options.index,
         tier=Tier.LONG_TERM,
     )
 
 
 @begun_anew
 def _move(
-    plan: Plan, write: Write, vectors: Mapping[str, PackedVector | None], how: Promoting
+    plan: Plan, write: Write, vectors: Mapping[str, PackedVector | None], job: Promoting
 ) -> Flow[Promotion]:
     """The move itself, under the locks of all that it touches, if nothing changed meanwhile."""
-    how = how._replace(moment=how.clock())  # a model was asked: some may have expired by now
-    candidate, now = plan.candidate, how.moment.now
+    job = job._replace(moment=job.clock())  # a model was asked: some may have expired by now
+    candidate, now = plan.candidate, job.moment.now
     along = {each["id"]: datetime.fromisoformat(each["updated_at"]) for each in plan.alike}
     versions = {candidate.id: candidate.updated_at, **along}
     params = {
-        "tenant": how.tenant,
+        "tenant": job.tenant,
         "sources": list(versions),
         "key": write.key,
         "place": candidate.place,
@@ -420,12 +420,12 @@ def _move(
         "valid_from": candidate.valid_from,
         "valid_to": candidate.valid_to,
         "now": now,
-        "alive_at": how.moment.alive_at,
+        "alive_at": job.moment.alive_at,
     }
-    again = Call("promotion_evidence", {"tenant": how.tenant, "ids": [candidate.id]})
+    again = Call("promotion_evidence", {"tenant": job.tenant, "ids": [candidate.id]})
     calls = [Call("promotion_sources", params), Call("promotion_targets", params), again]
-    if how.check is not None:
-        calls.append(how.check.looks(how.moment))
+    if job.check is not None:
+        calls.append(job.check.looks(job.moment))
     places = [
         (candidate.namespace, candidate.key),
         *((each["namespace"], each["key"]) for each in plan.alike),
@@ -433,11 +433,11 @@ def _move(
     locked = write.key
     for _ in range(TRIES):
         own = ("", LOCK), (candidate.place, write.key), (candidate.place, locked), *places
-        lock = lock_call([(how.tenant, *each) for each in own], how.options)
+        lock = lock_call([(job.tenant, *each) for each in own], job.options)
         _, sources, targets, rows, *looked = yield Query((lock, *calls))
-        if how.check is not None:
-            how.check.judges(looked[0])
-        target, against = _target(targets, candidate, write, how.policy)
+        if job.check is not None:
+            job.check.judges(looked[0])
+        target, against = _target(targets, candidate, write, job.policy)
         if target not in {None, write.key, locked}:
             locked = target
             yield Query((), commit=True)  # lets go of the locks: they are taken in one order
@@ -450,17 +450,17 @@ def _move(
         if candidate.id not in kept:
             against = "it changed meanwhile: promote again"
         else:  # outcomes may have come meanwhile
-            plan = assess(Candidate(*rows[0]), how, among=kept)
+            plan = assess(Candidate(*rows[0]), job, among=kept)
             against = against if plan.decision.promote else "it is not proven any more"
         if against is None:
-            return (yield from _recorded(plan, target, write, vectors, how))
+            return (yield from _recorded(plan, target, write, vectors, job))
         yield Query((), commit=True)
         return plan.stays(against)
     return plan.stays(_CHANGED)
 
 
 def _target(
-    found: Rows, candidate: Candidate, write: Write, policy: PromotionPolicy
+    rows: Rows, candidate: Candidate, write: Write, policy: PromotionPolicy
 ) -> tuple[str | None, str | None]:
     """The key of what teaches the same, and why nothing can live on in that.
 
@@ -468,7 +468,7 @@ def _target(
     otherwise is left alone: a promotion raises no trust, and lowers none.
     """
     text = normalised(content_of(json.loads(write.value or "{}")))
-    for key, tier, state, distance, memory_type, trust, value in found:
+    for key, tier, state, distance, memory_type, trust, value in rows:
         if distance is not None and not (
             memory_type == candidate.memory_type
             and trust_of({"trust": trust}) == candidate.trust
@@ -487,19 +487,19 @@ def _recorded(
     target: str | None,
     write: Write,
     vectors: Mapping[str, PackedVector | None],
-    how: Promoting,
+    job: Promoting,
 ) -> Flow[Promotion]:
     """Write the successor, or reinforce the target."""
-    candidate, now, reinforced = plan.candidate, how.moment.now, target is not None
+    candidate, now, reinforced = plan.candidate, job.moment.now, target is not None
     puts: list[Call] = []
     if not reinforced:
-        if how.moment.omit_expired:  # one that has expired is not revived
+        if job.moment.omit_expired:  # one that has expired is not revived
             puts += delete_expired_calls([write], now)
-        puts += put_calls([write], vectors, how.options, now, Tier.LONG_TERM)
+        puts += put_calls([write], vectors, job.options, now, Tier.LONG_TERM)
     record: dict[str, Any] = {
-        "tenant": how.tenant,
+        "tenant": job.tenant,
         "sources": [candidate.id, *(each["id"] for each in plan.alike)],
-        "event": how.named(candidate.id),
+        "event": job.named(candidate.id),
         "now": now,
         "detail": json.dumps({"reasons": list(map(str, plan.decision.reasons))}),
         "place": candidate.place,

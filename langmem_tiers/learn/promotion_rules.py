@@ -34,14 +34,14 @@ Verdict = Literal["promote", "demote", "stay"]
 Comparison = Literal[">", ">=", "<="]
 
 
-def _rule(given: object, name: str) -> str:
-    return checked_choice(given, get_args(Rule), name, ConfigurationError)
+def _rule(value: object, name: str) -> str:
+    return checked_choice(value, get_args(Rule), name, ConfigurationError)
 
 
-def _types(given: object, name: str) -> object:
-    if isinstance(given, tuple | list) and all(isinstance(one, str) for one in given):
-        return given
-    raise ConfigurationError(f"{name} is a tuple of names, not {short(given)}")
+def _types(value: object, name: str) -> object:
+    if isinstance(value, tuple | list) and all(isinstance(item, str) for item in value):
+        return value
+    raise ConfigurationError(f"{name} is a tuple of names, not {short(value)}")
 
 
 @record
@@ -191,8 +191,8 @@ class Criterion(NamedTuple):
             apart = (n for n in _DIGITS if round(self.value, n) != round(self.threshold, n))
             digits = next(apart, max(_DIGITS))
         value, threshold = (
-            f"{one:.{digits}f}" if isinstance(one, float) else f"{one}"
-            for one in ("unknown" if self.value is None else self.value, self.threshold)
+            f"{figure:.{digits}f}" if isinstance(figure, float) else f"{figure}"
+            for figure in ("unknown" if self.value is None else self.value, self.threshold)
         )
         answer = "yes" if self.met else "no"
         return f"{self.name} {value} {self.comparison} {threshold}{self.unit} {answer}"
@@ -226,7 +226,7 @@ class PromotionDecision:
     @property
     def lacks(self) -> tuple[Criterion, ...]:
         """What is not met."""
-        return tuple(one for one in self.reasons if not one.met)
+        return tuple(reason for reason in self.reasons if not reason.met)
 
     def __str__(self) -> str:
         """Such as `accesses 7 > 5 yes; success 0.75 > 0.80 no`."""
@@ -242,8 +242,8 @@ def decide(candidate: Candidate, policy: PromotionPolicy, now: datetime) -> Prom
     successes, failures = candidate.success_count, candidate.failure_count
     age = (now - candidate.created_at) / timedelta(days=1)
     old = Criterion("age", age, ">", policy.min_age_days, " days")
-    given: Any = candidate.value.get("importance")
-    importance = float(given) if is_number(given) else None
+    stated: Any = candidate.value.get("importance")
+    importance = float(stated) if is_number(stated) else None
     tried = successes + failures + candidate.outcomes > 0
     if policy.by_use and not tried and (importance or 0.0) >= policy.min_importance:
         return _decided(
@@ -281,19 +281,19 @@ def should_demote(successes: int, failures: int, policy: PromotionPolicy) -> Pro
         failure = Criterion(
             f"chance of success at most {least:.2f}", surely, ">=", policy.demote_confidence
         )
-    known = Criterion("outcomes", successes + failures, ">=", policy.demote_after)
-    return _decided("demote", known, failure)
+    enough = Criterion("outcomes", successes + failures, ">=", policy.demote_after)
+    return _decided("demote", enough, failure)
 
 
 def should_hold_back(outcomes: int, harm: float, policy: PromotionPolicy) -> PromotionDecision:
     """Whether a memory harms beyond doubt, by the runs that went without it."""
-    known = Criterion("outcomes", outcomes, ">=", ENOUGH)
+    enough = Criterion("outcomes", outcomes, ">=", ENOUGH)
     harmful = Criterion("chance of harm", harm, ">=", policy.demote_confidence)
-    return _decided("demote", known, harmful)
+    return _decided("demote", enough, harmful)
 
 
 def _decided(verdict: Verdict, *reasons: Criterion) -> PromotionDecision:
-    return PromotionDecision(verdict if all(one.met for one in reasons) else "stay", reasons)
+    return PromotionDecision(verdict if all(reason.met for reason in reasons) else "stay", reasons)
 
 
 def _rate(successes: int, failures: int) -> float | None:
@@ -308,4 +308,6 @@ def promotion_policy(settings: PromotionSettings | None) -> PromotionPolicy:
         return settings
     if not isinstance(settings, PromotionSettings):
         raise InvalidTypeError(f"policy is a PromotionPolicy, not {type(settings).__name__}")
-    return PromotionPolicy(**{one.name: getattr(settings, one.name) for one in fields(settings)})
+    return PromotionPolicy(
+        **{field.name: getattr(settings, field.name) for field in fields(settings)}
+    )

@@ -68,8 +68,8 @@ def cure_of(place: int, calls: Sequence[Tried]) -> int | None:
         return None
     worked = [
         at
-        for at, one in enumerate(calls)
-        if at > place and one.error is None and one.tool not in BOOKKEEPING
+        for at, call in enumerate(calls)
+        if at > place and call.error is None and call.tool not in BOOKKEEPING
     ]
     as_it_was = (failed.tool, failed.arguments)
     if not worked or any((calls[at].tool, calls[at].arguments) == as_it_was for at in worked):
@@ -84,7 +84,7 @@ def _shares(failed: Mapping[str, Any], worked: Mapping[str, Any]) -> bool:
     shared = (
         failed[name] for name in failed.keys() & worked.keys() if failed[name] == worked[name]
     )
-    return any(not isinstance(one, bool) and one not in (None, "", [], {}) for one in shared)
+    return any(not isinstance(value, bool) and value not in (None, "", [], {}) for value in shared)
 
 
 _SYSTEM: Final = {
@@ -110,7 +110,7 @@ _PHRASES: Final = (
     *("server closed the connection", "socket hang up", "could not get lock"),
     "service temporarily unavailable",
     *(HTTPStatus(code).phrase for code in (408, 425, 429, 500, 502, 503, 504)),
-    *(os.strerror(one) for name, one in _SYSTEM.items() if hasattr(errno, name)),
+    *(os.strerror(number) for name, number in _SYSTEM.items() if hasattr(errno, name)),
 )
 _SQLSTATE: Final = r"08\w{3}|40001|40P01|53300|55P03|57014|57P0[123]"
 _PARTS: Final = "Connect|NameResolution|BrokenPipe|Throttled|Throttling"
@@ -264,20 +264,20 @@ class FailedAttempt:
     def to_memory(self, context: MemoryContext) -> NewMemory:
         """The attempt as it is kept, and shown; the same attempt has the same key."""
         worked = self.succeeded_with
-        said = f"{self.approach} failed: {self.error}"
+        failure_text = f"{self.approach} failed: {self.error}"
         later = "" if worked is None else f"; later {worked} worked"
-        told = {"task_id": self.task_id, "tried": self.approach, "worked": worked}
+        fields = {"task_id": self.task_id, "tried": self.approach, "worked": worked}
         return NewMemory(
-            content=f"Asked: {self.task_id}\n{said}{later}",
+            content=f"Asked: {self.task_id}\n{failure_text}{later}",
             parts=(
-                *(Part(one, Source.AGENT) for one in told.values() if one is not None),
+                *(Part(text, Source.AGENT) for text in fields.values() if text is not None),
                 Part(self.error),
             ),
             memory_type=ATTEMPT,
             key=self.key(context),
             tags=(FAILED_ATTEMPT,),
             source=Source.TOOL,
-            further={**told, **failure_fields(self.failure)},
+            further={**fields, **failure_fields(self.failure)},
         )
 
 
@@ -286,8 +286,8 @@ def failure_fields(failure: Signature | None) -> dict[str, str]:
     if failure is None:
         return {}
     tool = {} if failure.tool is None else {"tool": failure.tool}
-    said = failure.error or failure.template
-    return {"signature": str(failure), **tool} if said else tool
+    has_text = failure.error or failure.template
+    return {"signature": str(failure), **tool} if has_text else tool
 
 
 def stable_key(context: MemoryContext, *parts: str) -> str:
@@ -305,7 +305,7 @@ def record_lessons(
     """
     if not pairs:
         return
-    tenant, places = context.root, [encode(one) for one in context.places(Tier.WORKING)]
+    tenant, places = context.root, [encode(place) for place in context.places(Tier.WORKING)]
     keys = dict.fromkeys(key for pair in pairs for key in pair)
     named = [(*place, key) for place in places for key in keys]
     lock = lock_call([(tenant, "", LOCK), *named], options)
@@ -337,15 +337,15 @@ class Kind(NamedTuple):
 
     def key(self, context: MemoryContext) -> str:
         """Return the key of its lesson, whatever its words."""
-        one = self.shown
-        what = (one.task_id, one.approach, one.error, one.succeeded_with or "")
+        attempt = self.shown
+        what = (attempt.task_id, attempt.approach, attempt.error, attempt.succeeded_with or "")
         return stable_key(context, FAILED_ATTEMPT, REFLEXION, *what)
 
     @property
     def shown(self) -> FailedAttempt:
         """Return the one that stands for all: the last, if one worked later the last of those."""
-        known = [one for one in self.attempts if one.succeeded_with is not None]
-        return (known or self.attempts)[-1]
+        cured = [attempt for attempt in self.attempts if attempt.succeeded_with is not None]
+        return (cured or self.attempts)[-1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,10 +367,10 @@ class Experience:
     @cached_property
     def kinds(self) -> list[Kind]:
         """Return its failures, those of one signature together."""
-        found: dict[str, list[FailedAttempt]] = {}
-        for one in dict.fromkeys(self.attempts):
-            found.setdefault(str(one.failure), []).append(one)
-        return [*map(Kind, found.values())][-_MOST_KINDS:]
+        by_signature: dict[str, list[FailedAttempt]] = {}
+        for attempt in dict.fromkeys(self.attempts):
+            by_signature.setdefault(str(attempt.failure), []).append(attempt)
+        return [*map(Kind, by_signature.values())][-_MOST_KINDS:]
 
     @property
     def teaches(self) -> bool:
@@ -387,11 +387,11 @@ class Experience:
         what = (self.before, self.asked, self.answered, str(number))
         return stable_key(context, FAILED_ATTEMPT, REFLEXION, *what)
 
-    def without(self, known: Container[str], context: MemoryContext) -> Experience:
+    def without(self, known_keys: Container[str], context: MemoryContext) -> Experience:
         """Return what no lesson was drawn from yet, by the keys of the lessons that are known."""
-        left = [one for one in self.kinds if one.key(context) not in known]
-        rest = replace(self, attempts=[each for one in left for each in one.attempts])
-        return replace(rest, before="", failed=False) if self.key(context) in known else rest
+        left = [kind for kind in self.kinds if kind.key(context) not in known_keys]
+        rest = replace(self, attempts=[each for kind in left for each in kind.attempts])
+        return replace(rest, before="", failed=False) if self.key(context) in known_keys else rest
 
 
 class Drawn(NamedTuple):
@@ -402,14 +402,16 @@ class Drawn(NamedTuple):
     number: int = 0
     """Which of the lessons of the answer it is."""
 
-    def to_memory(self, told: Experience, context: MemoryContext) -> NewMemory:
+    def to_memory(self, experience: Experience, context: MemoryContext) -> NewMemory:
         """Return it as it is stored; the user whom the turn was for owns it.
 
         It may hold a user's words. Without a user the project owns it.
         """
         own = None if context.user_id is None else True
-        key = told.key(context, self.number) if self.kind is None else self.kind.key(context)
-        made = self.lesson.to_memory(context, personal=own, source=Source.AGENT, trust=told.trust)
+        key = experience.key(context, self.number) if self.kind is None else self.kind.key(context)
+        made = self.lesson.to_memory(
+            context, personal=own, source=Source.AGENT, trust=experience.trust
+        )
         return replace(made, key=key)
 
 
@@ -436,10 +438,12 @@ class Reflected(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _listed(cls, said: Any) -> Any:
+    def _listed(cls, answer: Any) -> Any:
         """Take a lesson that stands in no list for the only one, as small models answer so."""
-        alone = isinstance(said, dict) and "lessons" not in said and "improved_approach" in said
-        return {"lessons": [said]} if alone else said
+        alone = (
+            isinstance(answer, dict) and "lessons" not in answer and "improved_approach" in answer
+        )
+        return {"lessons": [answer]} if alone else answer
 
 
 def reflector_of(model: BaseChatModel) -> Reflector:
@@ -473,20 +477,20 @@ class _Turn(NamedTuple):
         ]
 
     def _parts(self) -> Iterator[str]:
-        told = self.told
-        if told.corrects:
-            yield prompts.REFLECT_BEFORE.format(text=_shown(told.before))
-        if told.asked:
-            yield prompts.REFLECT_ASKED.format(text=_shown(told.asked))
-        for number, kind in enumerate(told.kinds, start=1):
-            said = {name: _shown(text) for name, text in asdict(kind.shown).items()}
+        experience = self.told
+        if experience.corrects:
+            yield prompts.REFLECT_BEFORE.format(text=_shown(experience.before))
+        if experience.asked:
+            yield prompts.REFLECT_ASKED.format(text=_shown(experience.asked))
+        for number, kind in enumerate(experience.kinds, start=1):
+            fields = {name: _shown(text) for name, text in asdict(kind.shown).items()}
             times = len(kind.attempts)
-            yield prompts.REFLECT_ATTEMPT.format(number=number, times=times, **said)
-        if told.answered:
-            yield prompts.REFLECT_ANSWERED.format(text=_shown(told.answered))
-        if told.failed:
+            yield prompts.REFLECT_ATTEMPT.format(number=number, times=times, **fields)
+        if experience.answered:
+            yield prompts.REFLECT_ANSWERED.format(text=_shown(experience.answered))
+        if experience.failed:
             yield prompts.REFLECT_JUDGED
-        yield from (prompts.REFLECT_KNOWN.format(text=_shown(one)) for one in self.known)
+        yield from (prompts.REFLECT_KNOWN.format(text=_shown(lesson)) for lesson in self.known)
 
     def read(self, answer: Reflected) -> list[Drawn]:
         """What an answer says; of each kind of failure the first lesson.
@@ -496,35 +500,37 @@ class _Turn(NamedTuple):
         """
         of_kinds: dict[int, Drawn] = {}
         of_answer: list[Drawn] = []
-        for one in answer.lessons:
-            place = self._place(one)
+        for lesson in answer.lessons:
+            place = self._place(lesson)
             if place is not None and place not in of_kinds:
                 kind = self.told.kinds[place]
-                of_kinds[place] = Drawn(self._lesson(one, kind), kind)
-            elif not one.attempts:
-                of_answer.append(Drawn(self._lesson(one, None), None, len(of_answer)))
+                of_kinds[place] = Drawn(self._lesson(lesson, kind), kind)
+            elif not lesson.attempts:
+                of_answer.append(Drawn(self._lesson(lesson, None), None, len(of_answer)))
         return [*of_kinds.values(), *of_answer]
 
-    def _place(self, one: OneLesson) -> int | None:
+    def _place(self, lesson: OneLesson) -> int | None:
         """The kind of failure that a lesson is of: the only one there is, if it says nothing."""
-        several = len(self.told.kinds)
-        if any(not 0 < number <= several for number in one.attempts):
-            raise InvalidInputError(f"the attempts of a lesson are numbers from 1 to {several}")
-        if one.attempts:
-            return one.attempts[0] - 1
-        return 0 if several == 1 else None
+        count = len(self.told.kinds)
+        if any(not 0 < number <= count for number in lesson.attempts):
+            raise InvalidInputError(f"the attempts of a lesson are numbers from 1 to {count}")
+        if lesson.attempts:
+            return lesson.attempts[0] - 1
+        return 0 if count == 1 else None
 
-    def _lesson(self, one: OneLesson, kind: Kind | None) -> Reflexion:
-        told = self.told
-        tried = told.answered if told.failed or not told.before else told.before
-        task = shortened(" ".join(told.asked.split()), 200) or "a turn without a question"
+    def _lesson(self, lesson: OneLesson, kind: Kind | None) -> Reflexion:
+        experience = self.told
+        tried = (
+            experience.answered if experience.failed or not experience.before else experience.before
+        )
+        task = shortened(" ".join(experience.asked.split()), 200) or "a turn without a question"
         attempt = None if kind is None else kind.shown
         return Reflexion(
             task_id=task if attempt is None else attempt.task_id,
             original_approach=shortened(tried, _LONGEST) if attempt is None else attempt.approach,
-            failure_reason=one.failure_reason.strip(),
-            improved_approach=one.improved_approach.strip(),
-            tags=tuple(one.tags),
+            failure_reason=lesson.failure_reason.strip(),
+            improved_approach=lesson.improved_approach.strip(),
+            tags=tuple(lesson.tags),
             failure=None if attempt is None else attempt.failure,
         )
 

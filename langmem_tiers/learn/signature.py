@@ -55,10 +55,10 @@ class Signature:
     def __post_init__(self) -> None:
         """Refuse what could be neither stored nor looked up."""
         label(self.tool, "a tool")
-        for said in (self.error, self.template):
-            if not isinstance(said, str):
-                raise InvalidTypeError(f"a signature is of texts, not of {type(said).__name__}")
-            utf8_bytes(said, "signature")
+        for text in (self.error, self.template):
+            if not isinstance(text, str):
+                raise InvalidTypeError(f"a signature is of texts, not of {type(text).__name__}")
+            utf8_bytes(text, "signature")
 
     @property
     def said(self) -> str:
@@ -68,10 +68,10 @@ class Signature:
         return " ".join(f"{self.error} {_PLACEHOLDER.sub(' ', self.template)}".split())
 
     def __str__(self) -> str:
-        said = ": ".join(part for part in (self.tool, self.error, self.template) if part)
-        whole = said.encode()
+        text = ": ".join(part for part in (self.tool, self.error, self.template) if part)
+        whole = text.encode()
         if len(whole) <= LONGEST:
-            return said
+            return text
         end = f"…{hashlib.sha256(whole).hexdigest()[:_DIGITS]}"
         return whole[: LONGEST - len(end.encode())].decode(errors="ignore") + end
 
@@ -96,10 +96,10 @@ def signature(failure: BaseException | str, *, tool: str | None = None) -> Signa
     if len(text) > 2 * _LOOKED_AT:
         text = f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
     text = _ANSI.sub("", text)
-    error, said = _settled(text)
-    if (claim := _asserted(text, error, said)) is not None:
+    error, message = _settled(text)
+    if (claim := _asserted(text, error, message)) is not None:
         return Signature(tool=tool, error=ASSERTION, template=claim)
-    return Signature(tool=tool, error=error, template=said)
+    return Signature(tool=tool, error=error, template=message)
 
 
 class _Said(NamedTuple):
@@ -114,16 +114,16 @@ def _printed(failure: BaseException) -> str:
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     frames = "".join(traceback.format_tb(failure.__traceback__)[-1:])
-    said = "".join(traceback.format_exception_only(failure))
-    return f"{_TRACEBACK}\n{frames}{said}"
+    message = "".join(traceback.format_exception_only(failure))
+    return f"{_TRACEBACK}\n{frames}{message}"
 
 
 def _settled(text: str) -> tuple[str, str]:
     """Read and masked until that changes nothing, so that a template is its own template."""
     error, text = NO_CLASS, text.strip()
     for _ in range(_PASSES):
-        found, said = _step(text) or _masked(text, error)
-        error, before, text = found or error, text, said.strip()
+        named, rest = _step(text) or _masked(text, error)
+        error, before, text = named or error, text, rest.strip()
         if text == before:
             break
     return error, text
@@ -131,14 +131,14 @@ def _settled(text: str) -> tuple[str, str]:
 
 def _step(text: str) -> _Said | None:
     """One wrapping less, if there is one."""
-    if found := _TOOL_NODE.fullmatch(text) or _PAGE.match(text):
-        return _of(found)
+    if match := _TOOL_NODE.fullmatch(text) or _PAGE.match(text):
+        return _of(match)
     if "\n" in text:
         is_body = text[0] in "{[" and text[-1] in "}]"
         return _Said(None, " ".join(text.split())) if is_body else _failing_line(text)
-    made = (one.fullmatch(text) for one in _MADE)
-    steps = (one.fullmatch(text[:_LINE]) for one in _STEPS)
-    return next((_of(found) for found in chain(made, steps) if found), None)
+    made = (pattern.fullmatch(text) for pattern in _MADE)
+    steps = (pattern.fullmatch(text[:_LINE]) for pattern in _STEPS)
+    return next((_of(match) for match in chain(made, steps) if match), None)
 
 
 # ---- the line that says what failed ---------------------------------------------------------
@@ -176,8 +176,8 @@ def _failing_line(text: str) -> _Said:
     bare = lines if _BARE.match(lines[0]) else ()
     if raised := _tested(text) or _traced(text) or bare:
         return _raised(raised)
-    if said := _spanning(text):
-        return said
+    if spanning := _spanning(text):
+        return spanning
     marked = (line for sign in _SIGNS for line in lines if sign.match(line.strip()))
     last = (line for line in reversed(lines) if line[0].isalnum())
     return _Said(None, next(marked, next(last, lines[-1])))
@@ -187,8 +187,8 @@ def _tested(text: str) -> Sequence[str]:
     """The last exception of the first test that failed, as pytest prints it."""
     *_, test = _TEST.split(text, 2)[:2]
     runs = groupby(test.splitlines(), lambda line: bool(_FAILED.match(line)))
-    said = [[*run] for failed, run in runs if failed]
-    lines = dedent("\n".join(line[1:] for line in said[-1])).splitlines() if said else ()
+    blocks = [[*run] for failed, run in runs if failed]
+    lines = dedent("\n".join(line[1:] for line in blocks[-1])).splitlines() if blocks else ()
     return [*dropwhile(lambda line: not line.strip(), lines)]
 
 
@@ -197,7 +197,7 @@ def _traced(text: str) -> Sequence[str]:
     raised: Sequence[str] = ()
     for block in _GUTTER.sub("", text).split(_TRACEBACK)[1:] if _TRACEBACK in text else ():
         lines = [line for line in block.splitlines() if line.strip()]
-        raised = [*dropwhile(lambda one: one[0].isspace() or _GROUP in one, lines)] or raised
+        raised = [*dropwhile(lambda line: line[0].isspace() or _GROUP in line, lines)] or raised
         if raised and not any(line.startswith(_CHAINED) for line in raised):
             break
     return raised
@@ -205,20 +205,20 @@ def _traced(text: str) -> Sequence[str]:
 
 def _raised(lines: Sequence[str]) -> _Said:
     """A class and its message, where it is known that they stand here."""
-    found = _RAISED.fullmatch("\n".join(lines))
-    return _told(_known(found[1]), (found[2] or "").strip()) if found else _Said(None, lines[0])
+    match = _RAISED.fullmatch("\n".join(lines))
+    return _told(_known(match[1]), (match[2] or "").strip()) if match else _Said(None, lines[0])
 
 
 def _told(error: str | None, message: str) -> _Said:
     """Of a class that is known the first line counts; else the message is read like any text."""
-    said = _spanning(message) or _Said(error, message.partition("\n")[0])
-    return _Said(error, said.text if error else message)
+    spanned = _spanning(message) or _Said(error, message.partition("\n")[0])
+    return _Said(error, spanned.text if error else message)
 
 
 def _spanning(text: str) -> _Said | None:
     for error, pattern in _SPANNING:
-        if found := pattern.search(text):
-            return _Said(error, found[found.lastindex or 0])
+        if match := pattern.search(text):
+            return _Said(error, match[match.lastindex or 0])
     return None
 
 
@@ -244,8 +244,8 @@ _THREAD: Final = r"(?!Errno|WinError)[\w.:@/ -]{1,60}"
 _DOTTED: Final = r"(?:[\w$]*\.)+_?[A-Z]\w*|(?:\w+\.)+error"
 _NAME: Final = r"_?[A-Z](?=\w{0,99}[a-z])\w{1,99}|error"
 _MADE: Final = tuple(
-    re.compile(one)
-    for one in (
+    re.compile(pattern)
+    for pattern in (
         rf"\((?P<number>\d{{3,5}}), (?P<quoted>b?{_QUOTED})(?P<said>)\)",
         r"(?P<error>Unicode\w+)\(.*, '(?P<said>[^']*)'\)",
         rf"(?!KeyError)(?P<error>{_NAME})\((?:(?P<number>-?\d{{1,9}}), |(?=b?['\"])){_FIRST}.*\)",
@@ -254,8 +254,8 @@ _MADE: Final = tuple(
 )
 """An exception as it was made, whatever its length."""
 _STEPS: Final = tuple(
-    re.compile(one)
-    for one in (
+    re.compile(pattern)
+    for pattern in (
         # classes and codes
         rf"(?:.{{0,120}}?[\s(])?(?P<error>{_CLASS}): (?P<said>.*)",
         rf"(?:.{{0,200}}?\berror ?\[?)?(?P<error>{_OWN_CODE}|panic)\]?: (?P<said>.*)",
@@ -281,30 +281,34 @@ _STEPS: Final = tuple(
 """Of a text the first that fits says what is left of it, and the class of the error."""
 
 
-def _of(found: re.Match[str]) -> _Said:
-    parts = found.groupdict("")
-    said = parts["said"] or _unquoted(parts.get("quoted", ""))
-    if parts.get("number") and not said.startswith("["):
-        said = f"[Errno {parts['number']}] {said}"
-    return _told(_known(parts.get("error", "").rpartition(".")[2]), said)
+def _of(match: re.Match[str]) -> _Said:
+    parts = match.groupdict("")
+    message = parts["said"] or _unquoted(parts.get("quoted", ""))
+    if parts.get("number") and not message.startswith("["):
+        message = f"[Errno {parts['number']}] {message}"
+    return _told(_known(parts.get("error", "").rpartition(".")[2]), message)
 
 
 def _known(error: str) -> str | None:
     return error if error.isidentifier() and error not in _CARRIERS else None
 
 
-def _unquoted(said: str) -> str:
+def _unquoted(quoted: str) -> str:
     """Text as it was before it was printed in quotes."""
     plain = {"n": "\n", "r": "\r", "t": "\t"}
-    return re.sub(r"\\(.)", lambda one: plain.get(one[1], one[1]), said.lstrip("b")[1:-1])
+    return re.sub(
+        r"\\(.)", lambda escape: plain.get(escape[1], escape[1]), quoted.lstrip("b")[1:-1]
+    )
 
 
 # ---- what is accidental ---------------------------------------------------------------------
 
-_PHRASES: Final = "|".join(sorted({re.escape(one.phrase) for one in HTTPStatus}, reverse=True))
+_PHRASES: Final = "|".join(
+    sorted({re.escape(status.phrase) for status in HTTPStatus}, reverse=True)
+)
 _CODE: Final = r"\b{}(?:['\"]: ?['\"]([A-Za-z]+(?:_[A-Za-z]+)+|[A-Z]{{3,}})['\"]|: ([A-Z]\w+))"
 _CODES: Final = [
-    re.compile(_CODE.format(one)) for one in ("code", "status", "kind", "type", "error")
+    re.compile(_CODE.format(field)) for field in ("code", "status", "kind", "type", "error")
 ]
 _TOLD: Final = re.compile(rf"['\"](?:message|error|detail|msg|error_\w+|title)['\"]: ?({_QUOTED})")
 _UNIT: Final = r"(?:[kKMGTmnµ]?i?[bBs]|bytes?|sec\w*|min\w*|hours?|days?)\b"
@@ -351,12 +355,12 @@ def _masked(message: str, error: str) -> _Said:
     return _Said(ASSERTION, _ASSERTED.sub(r"\1<value> \2 <value>", line))
 
 
-def _placeholder(found: re.Match[str]) -> str:
-    if found["keep"]:
-        return found[0]
-    if found["blob"]:
-        return _body(found[0])
-    return _word(found[0]) if found["word"] else _VALUE
+def _placeholder(match: re.Match[str]) -> str:
+    if match["keep"]:
+        return match[0]
+    if match["blob"]:
+        return _body(match[0])
+    return _word(match[0]) if match["word"] else _VALUE
 
 
 def _word(text: str) -> str:
@@ -368,10 +372,10 @@ def _word(text: str) -> str:
 
 def _body(text: str) -> str:
     """What JSON, or a dictionary as Python prints it, says of a failure: its code, or a message."""
-    for code in filter(None, (one.search(text) for one in _CODES)):
+    for code in filter(None, (pattern.search(text) for pattern in _CODES)):
         return (code[1] or code[2]).upper()
-    told = _TOLD.search(text)
-    return _masked(_unquoted(told[1]), NO_CLASS).text if told else _VALUE
+    message = _TOLD.search(text)
+    return _masked(_unquoted(message[1]), NO_CLASS).text if message else _VALUE
 
 
 # ---- what a failed test asserted --------------------------------------------------------------
@@ -380,8 +384,8 @@ ASSERTION: Final = "AssertionError"
 _ASSERTIONS: Final = frozenset({ASSERTION, "ERR_ASSERTION", "JestAssertionError", "Failed"})
 """The classes by which Python, Node, Jest and pytest say that a test's claim does not hold."""
 _TESTS: Final = tuple(
-    re.compile(one, re.MULTILINE)
-    for one in (
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
         r"^_{3,80} (?!ERROR )(?P<name>\S.{0,200}?) _{3,80}$",  # pytest
         r"^FAIL: (?P<name>\w{1,200}) \(",  # unittest
         r"^---- (?P<name>\S.{0,200}) stdout ----$",  # Rust
@@ -410,11 +414,11 @@ _LONGEST: Final = 300
 """Characters of what was asserted that count."""
 
 
-def _asserted(text: str, error: str, said: str) -> str | None:
+def _asserted(text: str, error: str, message: str) -> str | None:
     """What a failed test asserted, if `error` or what it `said` shows that it is one; else None."""
-    holds_not = error in _ASSERTIONS or said.startswith("assertion ")
+    holds_not = error in _ASSERTIONS or message.startswith("assertion ")
     marks = (*_TESTS, _MARKED) if holds_not or _EXPECTS.search(text) else _TESTS
-    name = next((found["name"] for one in marks if (found := one.search(text))), None)
+    name = next((match["name"] for mark in marks if (match := mark.search(text))), None)
     if name is not None and (holds_not or error == "error"):
         plain = name.partition("[")[0] if name.endswith("]") else name  # without its parameters
         return f"test {_OWN.split(plain)[-1]}"[:_LONGEST]
@@ -424,16 +428,16 @@ def _asserted(text: str, error: str, said: str) -> str | None:
     if frames and (line := frames[-1]["line"] or "").startswith("assert "):
         return f"{frames[-1]['name']}: {_shape(line) or '<value>'}"[:_LONGEST]
     if both := _BOTH.search(text):
-        return " == ".join(_shape(one) or "<value>" for one in both.groups())
+        return " == ".join(_shape(value) or "<value>" for value in both.groups())
     return None
 
 
 def _shape(line: str) -> str | None:
     """A line of Python with its literals by their types; None if it is cut off, or no Python."""
     try:
-        (one,) = ast.parse(line).body
-        told = one.test if isinstance(one, ast.Assert) else one
-        return " ".join(ast.unparse(_Shapes().visit(told)).split())
+        (statement,) = ast.parse(line).body
+        claim = statement.test if isinstance(statement, ast.Assert) else statement
+        return " ".join(ast.unparse(_Shapes().visit(claim)).split())
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
 

@@ -95,7 +95,9 @@ class SkillCandidate:
 
         Only names of tools and arguments are in it, nothing of what a run was about.
         """
-        names = (" ".join(_TOOL_WORDS.findall(one.tool)).lower() or one.tool for one in self.steps)
+        names = (
+            " ".join(_TOOL_WORDS.findall(step.tool)).lower() or step.tool for step in self.steps
+        )
         numbered = " ".join(f"{number}. {step}" for number, step in enumerate(self.steps, 1))
         return f"To {', then '.join(names)}: {numbered}"
 
@@ -126,26 +128,32 @@ def skill_candidates(
     failed = {trace.run for trace, _ in seen if not trace.succeeded}
     runs = _recurring([(trace.run, steps) for trace, steps in seen], failed, min_support)
     good = {steps: runs[steps] - failed for steps in runs}
-    found = (
+    candidates = (
         SkillCandidate(steps, tuple(sorted(good[steps])), len(good[steps]) / len(runs[steps]))
         for steps in _whole(good, min_support)
     )
     return sorted(
-        found, key=lambda one: (-one.support, -one.success_rate, -len(one.steps), one.signature)
+        candidates,
+        key=lambda candidate: (
+            -candidate.support,
+            -candidate.success_rate,
+            -len(candidate.steps),
+            candidate.signature,
+        ),
     )
 
 
 def _whole(good: Mapping[Steps, set[str]], min_support: int) -> list[Steps]:
     """Those that succeed often enough without a longer one that is returned as well."""
-    told = defaultdict[Steps, set[str]](set)
+    covered = defaultdict[Steps, set[str]](set)
     whole: list[Steps] = []
     for steps in sorted(good, key=len, reverse=True):
-        if len(steps) < MIN_LENGTH or len(good[steps] - told[steps]) < min_support:
+        if len(steps) < MIN_LENGTH or len(good[steps] - covered[steps]) < min_support:
             continue
         whole.append(steps)
         for length in range(MIN_LENGTH, len(steps)):
             for part in _windows(steps, length):
-                told[part] |= good[steps]
+                covered[part] |= good[steps]
     return whole
 
 
@@ -163,7 +171,7 @@ def _recurring(
             for window in _windows(steps, length):
                 if length == 1 or (window[1:] in runs and window[:-1] in runs):
                     longer[window].add(run)
-        runs |= {one: of for one, of in longer.items() if len(of - failed) >= min_support}
+        runs |= {sequence: of for sequence, of in longer.items() if len(of - failed) >= min_support}
     return runs
 
 
@@ -174,7 +182,7 @@ def _windows(steps: Steps, length: int) -> Iterator[Steps]:
 def _steps(trace: Trace) -> Steps:
     """The steps of the calls that succeeded, repetitions collapsed."""
     _check_trace(trace)
-    return tuple(step for step, _ in groupby(_step(one) for one in trace.calls if one.succeeded))
+    return tuple(step for step, _ in groupby(_step(call) for call in trace.calls if call.succeeded))
 
 
 def _step(call: ToolCall) -> SkillStep:
@@ -211,7 +219,7 @@ def _is_call(call: object) -> bool:
 def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
     """A trace as something to be stored; the same run has the same key."""
     ended = "succeeded" if trace.succeeded else "failed"
-    calls = (f"{_step(one)}{'' if one.succeeded else ' (failed)'}" for one in trace.calls)
+    calls = (f"{_step(call)}{'' if call.succeeded else ' (failed)'}" for call in trace.calls)
     return NewMemory(
         content=f"Run that {ended}\nCalled: {' > '.join(calls)}",
         key=stable_key(context, TRACE, trace.run),
@@ -224,7 +232,9 @@ def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
             TRACE: {
                 "run": trace.run,
                 "succeeded": trace.succeeded,
-                "calls": [[one.tool, sorted(one.arguments), one.succeeded] for one in trace.calls],
+                "calls": [
+                    [call.tool, sorted(call.arguments), call.succeeded] for call in trace.calls
+                ],
             }
         },
     )
@@ -239,7 +249,7 @@ def recent_traces(context: MemoryContext, moment: Moment) -> Call:
 
 def read_traces(rows: Iterable[Row]) -> list[Trace]:
     """The traces that the call answered; what is none is left out, as a value may hold anything."""
-    return [one for stored, trust in rows if (one := _read_trace(stored, trust)) is not None]
+    return [trace for stored, trust in rows if (trace := _read_trace(stored, trust)) is not None]
 
 
 def _read_trace(stored: Any, trust: float) -> Trace | None:
@@ -258,31 +268,34 @@ def proposed_skills(
     """The skills in traces, each as something to be stored, by key."""
     seen = list(traces)
     trust: dict[str, float] = {}
-    for one in seen:
-        trust[one.run] = derived_trust(one.trust, [trust.get(one.run, 1.0)])
-    found = skill_candidates(seen, min_support=min_support)
-    memories = (_skill_memory(one, context, min(trust[run] for run in one.runs)) for one in found)
-    return {str(one.key): one for one in memories}
+    for trace in seen:
+        trust[trace.run] = derived_trust(trace.trust, [trust.get(trace.run, 1.0)])
+    candidates = skill_candidates(seen, min_support=min_support)
+    memories = (
+        _skill_memory(candidate, context, min(trust[run] for run in candidate.runs))
+        for candidate in candidates
+    )
+    return {str(memory.key): memory for memory in memories}
 
 
-def _skill_memory(one: SkillCandidate, context: MemoryContext, trust: float) -> NewMemory:
+def _skill_memory(candidate: SkillCandidate, context: MemoryContext, trust: float) -> NewMemory:
     """A skill as something to be stored, trusted no further than the runs that it was seen in.
 
     It is `proposed`: what comes of the runs that recall it says whether it is one. The same steps
     have the same key.
     """
     return NewMemory(
-        content=one.content,
+        content=candidate.content,
         memory_type=SKILL,
-        key=stable_key(context, SKILL, one.signature),
+        key=stable_key(context, SKILL, candidate.signature),
         tier=Tier.WORKING,
         source=Source.TOOL,
         trust=trust,
         further={
-            "steps": list(map(str, one.steps)),
-            "support": one.support,
-            "success_rate": one.success_rate,
-            "runs": list(one.runs),
+            "steps": list(map(str, candidate.steps)),
+            "support": candidate.support,
+            "success_rate": candidate.success_rate,
+            "runs": list(candidate.runs),
             "proposed": True,
         },
     )

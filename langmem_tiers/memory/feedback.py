@@ -89,7 +89,7 @@ def record_outcome(
             checked_kind(text, str, what)
     said = None if answer is None else Said(question or "", answer)
     named = run or str(uuid4())
-    return settle(named, memory.context, success=succeeded, now=now, shown=shown, said=said)
+    return settle(named, memory.context, success=succeeded, now=now, shown=shown, exchange=said)
 
 
 def listed(given: Any) -> list[Any]:

@@ -28,7 +28,7 @@ def needs(value: dict[str, Any] | str, *, language: str = "english", **known: li
         LABELS,
         told["own"],
         told["others"],
-        said=told["said"],
+        utterances=told["said"],
         language=language,
     )
     return needs_words(value, around)
