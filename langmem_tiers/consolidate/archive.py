@@ -184,7 +184,7 @@ class Archive(steps.CycleStep):
         rows = yield from rows_of("archive_candidates", **self._meant(cycle), **within)
         meant = [_Meant(*row) for row in rows if row[0] in wanted]
         kept = len(wanted) - len(meant)
-        decisions = [steps.decision(one, DONE) for one in meant]
+        decisions = [steps.decision(row, DONE) for row in meant]
         return Proposal(decisions=decisions, kept={STAYS: kept} if kept else {})
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
@@ -214,14 +214,14 @@ class Archive(steps.CycleStep):
         self, cycle: Cycle, decisions: Sequence[StepDecision]
     ) -> Flow[tuple[int, set[str]]]:
         """Do what `apply` says; how many memories left, and for which files."""
-        versions = {one["id"]: one["version"] for one in decisions}
+        versions = {decision["id"]: decision["version"] for decision in decisions}
         mine = {"tenant": cycle.tenant, "ids": list(versions)}
         calls = (Call("archived_among", mine), Call("archive_rows", mine))
         gone, rows = yield Query(calls, commit=True)
         memories = [
-            one
-            for one in (ArchivedMemory(*row) for row in rows)
-            if one.version == versions[one.id] and self._still_means(one, cycle)
+            memory
+            for memory in (ArchivedMemory(*row) for row in rows)
+            if memory.version == versions[memory.id] and self._still_means(memory, cycle)
         ]
         done, archives = len(gone), {row[1] for row in gone}
         if memories:
@@ -233,14 +233,14 @@ class Archive(steps.CycleStep):
                 archives.add(written.archive)
         return done, archives
 
-    def _still_means(self, one: ArchivedMemory, cycle: Cycle) -> bool:
+    def _still_means(self, memory: ArchivedMemory, cycle: Cycle) -> bool:
         """Whether a memory is still meant: its state and counters change without its version."""
-        used = one.times[TIMES.index("last_accessed_at")]
+        used = memory.times[TIMES.index("last_accessed_at")]
         before = cycle.moment.now - timedelta(days=self.policy.older_than_days)
         left_alone = used is None or _EPOCH + timedelta(microseconds=used) < before
-        read_rarely = (one.access_count or 0) < self.policy.max_access_count
-        served = (one.success_count or 0) > (one.failure_count or 0)
-        return one.state is None and read_rarely and left_alone and not served
+        read_rarely = (memory.access_count or 0) < self.policy.max_access_count
+        served = (memory.success_count or 0) > (memory.failure_count or 0)
+        return memory.state is None and read_rarely and left_alone and not served
 
     def _meant(self, cycle: Cycle) -> dict[str, Any]:
         """What the policy means, as the statements take it."""
@@ -291,15 +291,15 @@ class _Meant(NamedTuple):
 @begun_anew
 def _remove(cycle: Cycle, memories: Sequence[ArchivedMemory], written: Written) -> Flow[int]:
     """Remove what is in a file and has not changed since; how many memories."""
-    mine: dict[str, Any] = {"tenant": cycle.tenant, "ids": [one.id for one in memories]}
-    keys = [(cycle.tenant, one.namespace, one.key) for one in memories]
+    mine: dict[str, Any] = {"tenant": cycle.tenant, "ids": [memory.id for memory in memories]}
+    keys = [(cycle.tenant, memory.namespace, memory.key) for memory in memories]
     calls = (lock_call(keys, cycle.options), cycle.guard, Call("archive_lock", mine))
     _, guard, held = yield Query(calls)
     lease.check_guard(guard, cycle.tenant)
     (rows,) = yield Query((Call("archive_rows", mine),))
     free = {row[0] for row in held}
     now = {row[0]: ArchivedMemory(*row) for row in rows if row[0] in free}
-    ids = [one.id for one in memories if now.get(one.id) == one]
+    ids = [memory.id for memory in memories if now.get(memory.id) == memory]
     params = {**mine, **written._asdict(), "now": cycle.moment.now, "ids": ids}
     yield Query((Call("record_archive", params),) if ids else (), commit=True)
     return len(ids)
@@ -377,9 +377,9 @@ class Restoring(NamedTuple):
         """As the database names it."""
         return self.context.root
 
-    def sees(self, one: ArchivedMemory) -> bool:
+    def sees(self, memory: ArchivedMemory) -> bool:
         """Whether it is shared, or the own of the context's user."""
-        user = self.options.user_of(Place(self.tenant, one.namespace))
+        user = self.options.user_of(Place(self.tenant, memory.namespace))
         return user in (None, self.context.user_id)
 
 
@@ -389,37 +389,37 @@ def archives(tenant: str) -> Flow[list[ArchiveFile]]:
     return [ArchiveFile(*row) for row in rows]
 
 
-def restore(how: Restoring, archive: str) -> Flow[RestoreReport]:
+def restore(context: Restoring, archive: str) -> Flow[RestoreReport]:
     """Bring back what an archive, by its name or URL, holds alone.
 
     Raises:
         InvalidInputError: if the tenant has no such archive.
         FileError (archive): if the file is not what was written, or not for this database.
     """
-    files = yield from archives(how.tenant)
-    file = next((one for one in files if archive in (one.archive, one.url)), None)
+    files = yield from archives(context.tenant)
+    file = next((file for file in files if archive in (file.archive, file.url)), None)
     if file is None:
         raise InvalidInputError(
-            f"there is no archive {short(archive)} of {how.tenant!r}: {_named(files)}"
+            f"there is no archive {short(archive)} of {context.tenant!r}: {_named(files)}"
         )
     if not file.remaining:
         return RestoreReport(restored=0)
     memories: list[ArchivedMemory] = yield from apart(
-        partial(how.files.read, file.url, file.checksum), sys.maxsize
+        partial(context.files.read, file.url, file.checksum), sys.maxsize
     )
-    for one in memories:
-        if one.state not in (None, *STATES) or not isinstance(json.loads(one.value), dict):
+    for memory in memories:
+        if memory.state not in (None, *STATES) or not isinstance(json.loads(memory.value), dict):
             raise FileError(
-                f"{one.key!r} of {file.url} is in a state, or has a value, that no verb reads: "
+                f"{memory.key!r} of {file.url} is in a state, or has a value, that no verb reads: "
                 "nothing was restored",
                 code="archive",
             )
-    held = {one.id: one for one in memories}
-    said = {id_: content_of(json.loads(one.value)) for id_, one in held.items()}
-    forgotten = yield from buried(how.tenant, list(said.values()))
-    stays = {id_ for id_, text in said.items() if text in forgotten}
-    report = yield from _bring_back(how, file, held, held.keys() - stays)
-    seen = sorted(held[one].key for one in stays if how.sees(held[one]))
+    held = {memory.id: memory for memory in memories}
+    texts = {id_: content_of(json.loads(memory.value)) for id_, memory in held.items()}
+    forgotten = yield from buried(context.tenant, list(texts.values()))
+    stays = {id_ for id_, text in texts.items() if text in forgotten}
+    report = yield from _bring_back(context, file, held, held.keys() - stays)
+    seen = sorted(held[id_].key for id_ in stays if context.sees(held[id_]))
     return replace(report, forgotten=tuple(seen))
 
 
@@ -427,21 +427,21 @@ def _named(files: Sequence[ArchiveFile]) -> str:
     """Which archives there are, the newest first."""
     if not files:
         return "nothing of it is archived"
-    names = [one.archive for one in reversed(files)]
+    names = [file.archive for file in reversed(files)]
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:_SHOWN])}{more}"
 
 
 @begun_anew
 def _bring_back(
-    how: Restoring, file: ArchiveFile, held: ArchivedById, wanted: set[int]
+    context: Restoring, file: ArchiveFile, held: ArchivedById, wanted: set[int]
 ) -> Flow[RestoreReport]:
     """Insert what is still archived, and look whether it is what the file says."""
-    of_file = {"tenant": how.tenant, "archive": file.archive}
+    of_file = {"tenant": context.tenant, "archive": file.archive}
     asked = (Call("archived_in", of_file), Call("settings", {}))
-    keys = [(how.tenant, held[one].namespace, held[one].key) for one in wanted]
-    _, listed, settings = yield Query((lock_call(keys, how.options), *asked))
-    places = {id_: [one.tier, one.namespace, one.key] for id_, one in held.items()}
+    keys = [(context.tenant, held[id_].namespace, held[id_].key) for id_ in wanted]
+    _, listed, settings = yield Query((lock_call(keys, context.options), *asked))
+    places = {id_: [memory.tier, memory.namespace, memory.key] for id_, memory in held.items()}
     if any(places.get(id_) != place for id_, *place in listed):
         raise FileError(
             f"{file.url} holds other memories than those that left for it: nothing was restored",
@@ -450,27 +450,28 @@ def _bring_back(
     memories = [held[row[0]] for row in listed if row[0] in wanted]
     _check_vectors(memories, dict(settings).get("vector"))
     dead = [
-        Write(place=Place(how.tenant, one.namespace), key=one.key, value=None) for one in memories
+        Write(place=Place(context.tenant, memory.namespace), key=memory.key, value=None)
+        for memory in memories
     ]
     calls = [
-        *delete_expired_calls(dead, how.now),
+        *delete_expired_calls(dead, context.now),
         *(
-            _restore_call(some, of_file, how.now)
+            _restore_call(some, of_file, context.now)
             for some in batches(memories, _bytes, _CHUNK_BYTES)
         ),
     ]
     answers = yield Query(tuple(calls))
     verdicts = [row for rows in answers[1 if dead else 0 :] for row in rows]
     back = [row[0] for row in verdicts if row[1] == "restored"]
-    (rows,) = yield Query((Call("archive_rows", {"tenant": how.tenant, "ids": back}),))
+    (rows,) = yield Query((Call("archive_rows", {"tenant": context.tenant, "ids": back}),))
     _check_exact(rows, held, {row[0] for row in verdicts if row[2]}, file)
     yield Query((), commit=True)
     return RestoreReport(
         restored=len(back),
         occupied=tuple(
-            one.key
-            for one in (held[row[0]] for row in verdicts if row[1] == "occupied")
-            if how.sees(one)
+            memory.key
+            for memory in (held[row[0]] for row in verdicts if row[1] == "occupied")
+            if context.sees(memory)
         ),
         expired=sum(row[1] == "expired" for row in verdicts),
     )
@@ -478,7 +479,7 @@ def _bring_back(
 
 def _check_vectors(memories: Sequence[ArchivedMemory], shape: Mapping[str, Any] | None) -> None:
     """Raise unless this database can hold these vectors bit by bit."""
-    lengths = {len(each) // 4 - 1 for one in memories for each in one.embeddings}
+    lengths = {len(each) // 4 - 1 for memory in memories for each in memory.embeddings}
     if not lengths:
         return
     dims = None if shape is None else shape["dims"]
@@ -505,24 +506,24 @@ def _check_exact(
         )
 
 
-def _essence(one: ArchivedMemory) -> tuple[Any, ...]:
+def _essence(memory: ArchivedMemory) -> tuple[Any, ...]:
     """All of a memory but its counters."""
-    counters, used = one._fields.index("access_count"), TIMES.index("last_accessed_at")
-    return (*one[:counters], one.times[:used], one.fields, one.embeddings)
+    counters, used = memory._fields.index("access_count"), TIMES.index("last_accessed_at")
+    return (*memory[:counters], memory.times[:used], memory.fields, memory.embeddings)
 
 
 def _restore_call(
     memories: Sequence[ArchivedMemory], of_file: Mapping[str, str], now: datetime
 ) -> Call:
     vectors = [
-        (one.id, field, embedding)
-        for one in memories
-        for field, embedding in zip(one.fields, one.embeddings, strict=True)
+        (memory.id, field, embedding)
+        for memory in memories
+        for field, embedding in zip(memory.fields, memory.embeddings, strict=True)
     ]
     params: dict[str, Any] = {
         **of_file,
         **dict(zip(_COLUMNS, map(list, zip(*memories, strict=True)), strict=False)),
-        "times": [moment for one in memories for moment in one.times],
+        "times": [moment for memory in memories for moment in memory.times],
         "owners": [row[0] for row in vectors],
         "fields": [row[1] for row in vectors],
         "embeddings": [_vector_text(row[2]) for row in vectors],
@@ -537,8 +538,8 @@ def _vector_text(packed: bytes) -> str:
     return json.dumps(numbers)
 
 
-def _bytes(one: ArchivedMemory) -> int:
-    return len(one.value) + 4 * sum(map(len, one.embeddings))
+def _bytes(memory: ArchivedMemory) -> int:
+    return len(memory.value) + 4 * sum(map(len, memory.embeddings))
 
 
 def archived_as(context: MemoryContext, key: str) -> Flow[list[ArchivedAt]]:

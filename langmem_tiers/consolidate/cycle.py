@@ -77,7 +77,7 @@ def steps(
         Decay() if policy.decay else None,
         None if policy.archive is None else archive_step,
     )
-    return tuple(one for one in wanted if one is not None)
+    return tuple(step for step in wanted if step is not None)
 
 
 def ended_sessions(cycle: Cycle) -> Flow[list[str]]:
@@ -102,26 +102,26 @@ class SessionEnd(CycleStep):
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """The first note of each session that has ended."""
         ended = yield from ended_sessions(cycle)
-        names = [_names(cycle.tenant, one) for one in ended]
-        users = [cycle.options.user_of(Place(cycle.tenant, one)) for one in ended]
+        names = [_names(cycle.tenant, namespace) for namespace in ended]
+        users = [cycle.options.user_of(Place(cycle.tenant, namespace)) for namespace in ended]
         params: dict[str, Any] = {
             "namespaces": ended,
             "homes": [
-                f"{one.partition('.')[0]}.{ending.own_labels(user)}"
-                for one, user in zip(ended, users, strict=True)
+                f"{namespace.partition('.')[0]}.{ending.own_labels(user)}"
+                for namespace, user in zip(ended, users, strict=True)
             ],
             "sessions": [session for session, _ in names],
             "projects": [project for _, project in names],
             "users": users,
         }
-        found: list[int] = []
+        ids: list[int] = []
         if ended:
-            found = yield from parts.select(cycle, "select_ended", after, limit, **params)
+            ids = yield from parts.select(cycle, "select_ended", after, limit, **params)
         if self.summariser is None or cycle.idle_since is None:
-            return found
+            return ids
         params["since"] = cycle.idle_since
         unread = yield from parts.select(cycle, "select_unread", after, limit, **params)
-        return sorted({*found, *unread})[:limit]
+        return sorted({*ids, *unread})[:limit]
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What is to be kept of each session; a model that sums it up is asked here."""
@@ -139,9 +139,9 @@ class SessionEnd(CycleStep):
             )
             left = yield from ending.left_of(ended)
             detail = {
-                "notes": [list(one) for one in ending.ReadVersion.of(left.notes)],
-                "said": [list(one) for one in ending.ReadVersion.of(left.said)],
-                "keeps": [list(one) for one in left.keeps],
+                "notes": [list(note) for note in ending.ReadVersion.of(left.notes)],
+                "said": [list(memory) for memory in ending.ReadVersion.of(left.said)],
+                "keeps": [list(memory) for memory in left.keeps],
             }
             decisions.append(parts.decision(first, ending.ENDED, detail=detail))
         return Proposal(decisions=decisions, kept={})
@@ -149,9 +149,9 @@ class SessionEnd(CycleStep):
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
         """End them one by one, those that are as they were read."""
         left = {}
-        for one in decisions:
-            if not (yield from _ends(cycle, one["detail"])):
-                left[one["id"]] = parts.CHANGED
+        for decision in decisions:
+            if not (yield from _ends(cycle, decision["detail"])):
+                left[decision["id"]] = parts.CHANGED
         return parts.carried_out(decisions, left)
 
 
@@ -159,11 +159,11 @@ class SessionEnd(CycleStep):
 def _ends(cycle: Cycle, detail: Mapping[str, Any]) -> Flow[bool]:
     """End the session of a decision, in one transaction; whether it has ended then."""
     notes = [ending.ReadVersion(*each) for each in detail["notes"]]
-    said = [ending.ReadVersion(*each) for each in detail["said"]]
+    remarks = [ending.ReadVersion(*each) for each in detail["said"]]
     keeps = [ending.KeptMemory(*each) for each in detail["keeps"]]
-    recorded = ending.reads(cycle, [each.id for each in said])
+    recorded = ending.reads(cycle, [each.id for each in remarks])
     asked = (cycle.guard,)
-    if (yield from ending.keep(cycle, keeps, notes, said, recorded=recorded, asked=asked)):
+    if (yield from ending.keep(cycle, keeps, notes, remarks, recorded=recorded, asked=asked)):
         return True
     there = Call("stored_memories", {"tenant": cycle.tenant, "ids": [each.id for each in notes]})
     kept_before = Call("get_many", keys_of(ending.puts(cycle, keeps)))
@@ -198,15 +198,15 @@ class Rise(MovingStep):
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What the rule says of each."""
         decisions, kept = [], []
-        for one in (yield from parts.read(cycle, ids)):
+        for memory in (yield from parts.read(cycle, ids)):
             # What nobody reads or thinks important was selected for its session alone.
-            idle = cycle.idle_since is not None and one.updated_at <= cycle.idle_since
-            ended = one.namespace in cycle.ended or idle
-            reason = rises(self.policy, one.importance, one.access_count, ended=ended)
+            idle = cycle.idle_since is not None and memory.updated_at <= cycle.idle_since
+            ended = memory.namespace in cycle.ended or idle
+            reason = rises(self.policy, memory.importance, memory.access_count, ended=ended)
             if reason is None:
                 kept.append(STAYS)
             else:
-                decisions.append(parts.decision(one, reason))
+                decisions.append(parts.decision(memory, reason))
         return Proposal(decisions=decisions, kept=parts.counted(kept))
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
@@ -233,7 +233,9 @@ class Expire(CycleStep):
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """All of it goes; what nobody had read is counted apart."""
         stored = yield from parts.read(cycle, ids)
-        decided = [parts.decision(one, EXPIRED if one.access_count else UNREAD) for one in stored]
+        decided = [
+            parts.decision(memory, EXPIRED if memory.access_count else UNREAD) for memory in stored
+        ]
         return Proposal(decisions=decided, kept={})
 
     @begun_anew
@@ -241,10 +243,10 @@ class Expire(CycleStep):
         """Remove what is still expired. What is gone by now is done."""
         yield from parts.hold(cycle, decisions)
         gone = [
-            Write(place=Place(cycle.tenant, one["namespace"]), key=one["key"], value=None)
-            for one in decisions
+            Write(place=Place(cycle.tenant, decision["namespace"]), key=decision["key"], value=None)
+            for decision in decisions
         ]
-        params = {"tenant": cycle.tenant, "ids": [one["id"] for one in decisions]}
+        params = {"tenant": cycle.tenant, "ids": [decision["id"] for decision in decisions]}
         removal = delete_expired_calls(gone, cycle.moment.now)
         *_, rows = yield Query((*removal, Call("stored_memories", params)), commit=True)
         return parts.carried_out(decisions, {row[0]: READ_SINCE for row in rows})
@@ -262,14 +264,14 @@ class Decay(CycleStep):
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """All of them fade."""
         stored = yield from parts.read(cycle, ids)
-        return Proposal(decisions=[parts.decision(one, FADES) for one in stored], kept={})
+        return Proposal(decisions=[parts.decision(memory, FADES) for memory in stored], kept={})
 
     @begun_anew
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
         """Bring those up to date that are not yet."""
         (guarded,) = yield Query((cycle.guard,))
         lease.check_guard(guarded, cycle.tenant)
-        ids = {one["id"] for one in decisions}
+        ids = {decision["id"] for decision in decisions}
         before = cycle.moment.now - LEAST
         rows = yield from rows_of("fade", **cycle.params, ids=[*ids], before=before)
         left = dict.fromkeys(ids - {row[0] for row in rows}, ACCESSED)
@@ -293,17 +295,17 @@ class Promote(CycleStep):
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What has, and what it says for everybody; a model is asked for that here."""
-        how, plans = self._how(cycle), list[promote.Plan]()
-        for one in (yield from promote.evidence(cycle.tenant, ids)):
-            plans.append((yield from _assessed(one, how)))
+        run, plans = self._how(cycle), list[promote.Plan]()
+        for candidate in (yield from promote.evidence(cycle.tenant, ids)):
+            plans.append((yield from _assessed(candidate, run)))
         same = yield from self._same(cycle, plans)
-        how = how._replace(same=same)
+        run = run._replace(same=same)
         decisions: list[StepDecision] = []
         findings: list[parts.Finding] = []
         kept: list[str] = []
         for first in plans:
             memory = first.candidate
-            plan = (yield from _assessed(memory, how)) if memory.id in same else first
+            plan = (yield from _assessed(memory, run)) if memory.id in same else first
             if not plan.worthy:
                 kept.append(UNPROVEN if plan.settled is None else SETTLED)
                 if plan.near_miss:
@@ -311,7 +313,7 @@ class Promote(CycleStep):
                     findings += _near(plan)
                 continue
             try:
-                general = yield from promote.general_form(plan, how)
+                general = yield from promote.general_form(plan, run)
             except (ModelError, InvalidInputError):
                 kept.append(UNSAID)
                 continue
@@ -336,10 +338,12 @@ class Promote(CycleStep):
             if plan.near_miss
             for other in plan.unlike
         }
-        ids = {one for pair in near for one in pair}
-        there = {one.id: one for one in (yield from parts.read(cycle, ids))}
-        found = [[there[one] for one in pair] for pair in sorted(near) if there.keys() >= {*pair}]
-        in_order = (sorted(pair, key=lambda one: one.recorded) for pair in found)
+        ids = {id_ for pair in near for id_ in pair}
+        there = {memory.id: memory for memory in (yield from parts.read(cycle, ids))}
+        stored_pairs = [
+            [there[id_] for id_ in pair] for pair in sorted(near) if there.keys() >= {*pair}
+        ]
+        in_order = (sorted(pair, key=lambda memory: memory.recorded) for pair in stored_pairs)
         pairs = [(older, newer) for older, newer in in_order]
         for older, newer in (yield from judged(self.judge, "same", pairs)):
             same.setdefault(older.id, []).append(newer.id)
@@ -348,27 +352,27 @@ class Promote(CycleStep):
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
         """Promote them one by one. One that went along with another is done."""
-        moves = [parts.move_id(cycle, self.name, one["id"]) for one in decisions]
+        moves = [parts.move_id(cycle, self.name, decision["id"]) for decision in decisions]
         before = yield from _known(cycle, moves)
-        for one in decisions:
-            if one["id"] not in chain.from_iterable(before.values()):
-                yield from self._promote(cycle, one)
-        known = yield from _known(cycle, moves)
-        went = set(chain.from_iterable(known.values()))
-        left = {one["id"]: NOT_NOW for one in decisions if one["id"] not in went}
-        return parts.carried_out(decisions, left, [one for one in moves if one in known])
+        for decision in decisions:
+            if decision["id"] not in chain.from_iterable(before.values()):
+                yield from self._promote(cycle, decision)
+        written = yield from _known(cycle, moves)
+        went = set(chain.from_iterable(written.values()))
+        left = {decision["id"]: NOT_NOW for decision in decisions if decision["id"] not in went}
+        return parts.carried_out(decisions, left, [move for move in moves if move in written])
 
-    def _promote(self, cycle: Cycle, one: StepDecision) -> Flow[None]:
+    def _promote(self, cycle: Cycle, decision: StepDecision) -> Flow[None]:
         """Promote a memory as it was judged, unless what became known since holds it back."""
-        found = yield from promote.evidence(cycle.tenant, [one["id"]])
-        if not found or parts.version(found[0].updated_at) != one["version"]:
+        candidates = yield from promote.evidence(cycle.tenant, [decision["id"]])
+        if not candidates or parts.version(candidates[0].updated_at) != decision["version"]:
             return
-        same, words = one["detail"].get("same", ()), one["detail"]["general"]
-        how = self._how(cycle)._replace(same={one["id"]: same}, generaliser=None)
-        plan = promote.assess(found[0], how)
+        same, words = decision["detail"].get("same", ()), decision["detail"]["general"]
+        run = self._how(cycle)._replace(same={decision["id"]: same}, generaliser=None)
+        plan = promote.assess(candidates[0], run)
         if words is None or not identifying(words, plan.labels(cycle.tenant)):
             with suppress(InvalidInputError):
-                yield from promote.promote_one(plan, how, words)
+                yield from promote.promote_one(plan, run, words)
 
     def _how(self, cycle: Cycle) -> promote.Promoting:
         return promote.Promoting(
@@ -383,8 +387,8 @@ class Promote(CycleStep):
         )
 
 
-def _assessed(one: Candidate, how: promote.Promoting) -> Flow[promote.Plan]:
-    return apart(partial(promote.assess, one, how), extent([one.value, one.near]))
+def _assessed(candidate: Candidate, run: promote.Promoting) -> Flow[promote.Plan]:
+    return apart(partial(promote.assess, candidate, run), extent([candidate.value, candidate.near]))
 
 
 def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
@@ -395,8 +399,8 @@ def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
 
 def _near(plan: promote.Plan) -> Iterator[parts.Finding]:
     """That what is near to a memory does not go along with it."""
-    for one in plan.unlike:
-        near, other = 1 - one["distance"], (one["namespace"], one["key"])
+    for neighbour in plan.unlike:
+        near, other = 1 - neighbour["distance"], (neighbour["namespace"], neighbour["key"])
         reason = f"the same or the opposite? near ({near:.2f}), and not counted"
         yield parts.finding(plan.candidate, reason, other, near)
 
@@ -410,29 +414,29 @@ class Demote(MovingStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What was promoted and has failed a run since, and what some runs went without."""
-        found = yield from doubted(cycle.tenant, self.policy, after, limit)
-        return [one.id for one in found]
+        memories = yield from doubted(cycle.tenant, self.policy, after, limit)
+        return [memory.id for memory in memories]
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """Against which of these outcomes have turned."""
         after, limit = min(ids) - 1, max(ids) - min(ids) + 1
-        found = yield from doubted(cycle.tenant, self.policy, after, limit)
+        memories = yield from doubted(cycle.tenant, self.policy, after, limit)
         wanted = set(ids)
         decisions: list[StepDecision] = []
         findings: list[parts.Finding] = []
         kept: list[str] = []
-        for one in (one for one in found if one.id in wanted):
-            verdict = _verdict(one)
-            if one.decision.demote:
-                detail = {"reasons": [*map(str, one.decision.reasons)], "tier": one.tier}
-                decisions.append(parts.decision(one, verdict, detail=detail))
+        for memory in (memory for memory in memories if memory.id in wanted):
+            verdict = _verdict(memory)
+            if memory.decision.demote:
+                detail = {"reasons": [*map(str, memory.decision.reasons)], "tier": memory.tier}
+                decisions.append(parts.decision(memory, verdict, detail=detail))
             else:
                 kept.append(verdict)
-            if one.counts is not None:
+            if memory.counts is not None:
                 credit = {HELPS: "helps", UNKNOWN: "unknown"}.get(verdict, "harms")
-                said = parts.finding(one, f"{verdict} ({one.counts})")
-                content = shortened(one.content, LINE)
-                findings.append({**said, "credit": credit, "content": content})
+                finding = parts.finding(memory, f"{verdict} ({memory.counts})")
+                content = shortened(memory.content, LINE)
+                findings.append({**finding, "credit": credit, "content": content})
         return Proposal(decisions=decisions, kept=parts.counted(kept), findings=findings)
 
     def records(
@@ -442,22 +446,22 @@ class Demote(MovingStep):
         return [
             demotion_call(
                 cycle.tenant,
-                (one["id"], one["detail"].get("tier", Tier.LONG_TERM)),
+                (decision["id"], decision["detail"].get("tier", Tier.LONG_TERM)),
                 move,
-                one["detail"]["reasons"],
+                decision["detail"]["reasons"],
                 cycle.moment,
             )
-            for one, move in zip(todo, params["events"], strict=True)
+            for decision, move in zip(todo, params["events"], strict=True)
         ]
 
 
-def _verdict(one: Doubted) -> str:
+def _verdict(memory: Doubted) -> str:
     """What outcomes say of a memory, as far as they tell."""
-    if one.decision.demote:
+    if memory.decision.demote:
         return TURNED
-    if one.counts is None:
+    if memory.counts is None:
         return HOLDS
-    harm = one.decision.reasons[-1].value or 0.0
+    harm = memory.decision.reasons[-1].value or 0.0
     if harm >= LIKELY_HARM:
         return SEEMS
     return HELPS if harm <= _HARDLY_HARM else UNKNOWN

@@ -196,7 +196,7 @@ def _sync(folder: Path) -> None:
 
 def _packed(tenant: str, memories: list[ArchivedMemory]) -> bytes:
     """A Parquet file as bytes; the same memories give the same bytes."""
-    rows = [one._asdict() | dict(zip(TIMES, one.times, strict=True)) for one in memories]
+    rows = [memory._asdict() | dict(zip(TIMES, memory.times, strict=True)) for memory in memories]
     described = json.dumps({"format": _FORMAT, "tenant": tenant}).encode()
     schema = _SCHEMA.with_metadata({_METADATA: described})
     buffer = io.BytesIO()

@@ -64,7 +64,7 @@ class Group(NamedTuple):
     @property
     def characters(self) -> int:
         """How much is to be read to judge them."""
-        return sum(len(one.content) for one in self.memories.values())
+        return sum(len(memory.content) for memory in self.memories.values())
 
 
 def undone(cycle: Cycle, kind: str, ids: Iterable[int]) -> Flow[set[tuple[int, int]]]:
@@ -83,16 +83,21 @@ def groups(
     """
     exact = cycle.options.exact_limit if thorough else EXACT
     pairs = yield from _near(cycle, ids, same_tier=same_tier, exact=exact, also=also)
-    found = yield from steps.read(cycle, {*ids, *(other for _, other in pairs)})
-    seen = [one for one in found if one.state is None or one.state == also]
+    stored = yield from steps.read(cycle, {*ids, *(other for _, other in pairs)})
+    seen = [memory for memory in stored if memory.state is None or memory.state == also]
 
-    def apart(one: Stored) -> tuple[str, ...]:
-        return (one.home, one.memory_type, one.user_id or "", one.tier if same_tier else "")
+    def apart(memory: Stored) -> tuple[str, ...]:
+        return (
+            memory.home,
+            memory.memory_type,
+            memory.user_id or "",
+            memory.tier if same_tier else "",
+        )
 
     made = []
-    for _, several in groupby(sorted(seen, key=lambda one: (apart(one), one.id)), apart):
-        memories = {one.id: one for one in several}
-        near = {pair: how for pair, how in pairs.items() if memories.keys() >= set(pair)}
+    for _, members in groupby(sorted(seen, key=lambda memory: (apart(memory), memory.id)), apart):
+        memories = {memory.id: memory for memory in members}
+        near = {pair: nearness for pair, nearness in pairs.items() if memories.keys() >= set(pair)}
         made.append(Group(memories, near))
     return made
 
@@ -121,10 +126,10 @@ def _near(
     if rows and near:
         pairs = {"ids": [row[0] for row in rows], "others": [row[1] for row in rows]}
         near += yield Query((Call("cosines", {**pairs, "tenant": cycle.tenant}),), commit=True)
-    found: dict[tuple[int, int], float] = {}
-    for one, other, how in chain(rows, *near):
-        found[one, other] = max(how, found.get((one, other), 0.0))
-    return found
+    nearness_by_pair: dict[tuple[int, int], float] = {}
+    for first, other, nearness in chain(rows, *near):
+        nearness_by_pair[first, other] = max(nearness, nearness_by_pair.get((first, other), 0.0))
+    return nearness_by_pair
 
 
 # ---- what says the same -----------------------------------------------------------------------
@@ -144,13 +149,13 @@ class Statements:
 
     def __init__(self, group: Group) -> None:
         self.memories = group.memories
-        self.items = sorted(group.memories.values(), key=lambda one: one.order)
-        self.text = {one.id: normalised(one.content) for one in self.items}
-        self._first = {self.text[one.id]: one for one in reversed(self.items)}
-        self._last = {self.text[one.id]: one for one in self.items}
+        self.items = sorted(group.memories.values(), key=lambda memory: memory.order)
+        self.text = {memory.id: normalised(memory.content) for memory in self.items}
+        self._first = {self.text[memory.id]: memory for memory in reversed(self.items)}
+        self._last = {self.text[memory.id]: memory for memory in self.items}
         self._near: defaultdict[int, dict[int, float]] = defaultdict(dict)
-        for (one, other), how in group.near.items():
-            self._near[one][other] = self._near[other][one] = how
+        for (first, other), nearness in group.near.items():
+            self._near[first][other] = self._near[other][first] = nearness
 
     def repeated(self, within: timedelta, apart: Iterable[int] = ()) -> list[Same]:
         """What was said twice in a row, what begins with the oldest first.
@@ -159,19 +164,19 @@ class Statements:
         where nothing near came and went in between. Those that are `apart` are left out.
         """
         oldest: defaultdict[object, list[Stored]] = defaultdict(list)
-        found: defaultdict[int, list[int]] = defaultdict(list)
+        repeats: defaultdict[int, list[int]] = defaultdict(list)
         left_out = set(apart)
-        for one in sorted(self.items, key=lambda one: one.recorded):
-            if one.id in left_out:
+        for memory in sorted(self.items, key=lambda memory: memory.recorded):
+            if memory.id in left_out:
                 continue
-            known = oldest[self.text[one.id], one.told_by]
-            soon = (other for other in known if abs(one.told_at - other.told_at) <= within)
-            first = next((other for other in soon if not self.between(other, one)), None)
+            earlier = oldest[self.text[memory.id], memory.told_by]
+            soon = (other for other in earlier if abs(memory.told_at - other.told_at) <= within)
+            first = next((other for other in soon if not self.between(other, memory)), None)
             if first is None:
-                known.append(one)
+                earlier.append(memory)
             else:
-                found[first.id].append(one.id)
-        return [Same(one, tuple(others)) for one, others in found.items()]
+                repeats[first.id].append(memory.id)
+        return [Same(survivor, tuple(others)) for survivor, others in repeats.items()]
 
     def similar(self, least: float, sure: Iterable[Same] = ()) -> list[Pair]:
         """What may say the same, as near as that: of each the nearest, the older one first.
@@ -180,37 +185,39 @@ class Statements:
         same is one. What two speakers said, is not trusted alike, or happened twice, does not say
         the same.
         """
-        home = {one: each.survivor for each in sure for one in each.others}
-        found: set[Pair] = set()
+        home = {id_: each.survivor for each in sure for id_ in each.others}
+        similar_pairs: set[Pair] = set()
         for id_, others in self._near.items():
-            nearest = sorted((-how, other) for other, how in others.items() if how >= least)
+            nearest = sorted(
+                (-nearness, other) for other, nearness in others.items() if nearness >= least
+            )
             pairs = (self._pair(home.get(id_, id_), home.get(other, other)) for _, other in nearest)
             alike = dict.fromkeys(pair for pair in pairs if _alike(*pair))
-            found.update(list(alike)[:DOUBTED])
-        return sorted(found, key=lambda pair: (pair[0].id, pair[1].id))
+            similar_pairs.update(list(alike)[:DOUBTED])
+        return sorted(similar_pairs, key=lambda pair: (pair[0].id, pair[1].id))
 
-    def nearness(self, one: Stored, other: Stored) -> float:
+    def nearness(self, memory: Stored, other: Stored) -> float:
         """How near two of them are; 1 of equal texts."""
-        equal = self.text[one.id] == self.text[other.id]
-        return 1.0 if equal else self._near[one.id].get(other.id, 0.0)
+        equal = self.text[memory.id] == self.text[other.id]
+        return 1.0 if equal else self._near[memory.id].get(other.id, 0.0)
 
     def _pair(self, *ids: int) -> Pair:
         """The older one first; beside an equal text, the oldest of it."""
-        older, newer = sorted((self.memories[one] for one in ids), key=lambda one: one.order)
+        older, newer = sorted((self.memories[id_] for id_ in ids), key=lambda memory: memory.order)
         equal = self.text[older.id] == self.text[newer.id]
         return (self._first[self.text[older.id]] if equal else older), newer
 
-    def between(self, one: Stored, other: Stored) -> list[Stored]:
+    def between(self, memory: Stored, other: Stored) -> list[Stored]:
         """What is near to either of two, and was told after the first and before the last alone.
 
         It may have ended what the first says; merged into that, the last would be lost.
         """
-        first, last = sorted((one, other), key=lambda each: each.order)
+        first, last = sorted((memory, other), key=lambda each: each.order)
         near = {
             id_
             for each in (first, last)
-            for id_, how in self._near[each.id].items()
-            if how >= NEAR and self._within(self.text[id_], first, last)
+            for id_, nearness in self._near[each.id].items()
+            if nearness >= NEAR and self._within(self.text[id_], first, last)
         }
         return [each for each in self.items if each.id in near]
 
@@ -218,37 +225,39 @@ class Statements:
         return first.order < self._first[text].order and self._last[text].order < last.order
 
 
-def _alike(one: Stored, other: Stored) -> bool:
+def _alike(memory: Stored, other: Stored) -> bool:
     """Whether either could stand for the other, if they say the same."""
-    as_trusted = [(trust_of(each.value), source_of(each.value)) for each in (one, other)]
-    if one.id == other.id or as_trusted[0] != as_trusted[1]:
+    as_trusted = [(trust_of(each.value), source_of(each.value)) for each in (memory, other)]
+    if memory.id == other.id or as_trusted[0] != as_trusted[1]:
         return False
-    speakers = {one.speaker, other.speaker} - {None}
-    return len(speakers) < 2 and not _two_happenings(one, other)  # noqa: PLR2004 - two speakers
+    speakers = {memory.speaker, other.speaker} - {None}
+    return len(speakers) < 2 and not _two_happenings(memory, other)  # noqa: PLR2004 - two speakers
 
 
-def _two_happenings(one: Stored, other: Stored) -> bool:
+def _two_happenings(memory: Stored, other: Stored) -> bool:
     """Whether two memories tell what happened at different times."""
-    if one.memory_type not in HAPPENINGS or not one.occurred_at or not other.occurred_at:
+    if memory.memory_type not in HAPPENINGS or not memory.occurred_at or not other.occurred_at:
         return False
-    return abs(one.occurred_at - other.occurred_at) >= _ANOTHER_TIME
+    return abs(memory.occurred_at - other.occurred_at) >= _ANOTHER_TIME
 
 
-def joined(items: Iterable[Stored], found: Sequence[Same], alike: Iterable[Pair]) -> list[Same]:
+def joined(items: Iterable[Stored], repeats: Sequence[Same], alike: Iterable[Pair]) -> list[Same]:
     """What is the same, with further pairs that are: each lives on in the oldest.
 
     Pairs of other memories than these are left out.
     """
-    age = {one.id: number for number, one in enumerate(sorted(items, key=lambda i: i.recorded))}
-    home = {one: each.survivor for each in found for one in each.others}
+    age = {
+        memory.id: number for number, memory in enumerate(sorted(items, key=lambda i: i.recorded))
+    }
+    home = {id_: each.survivor for each in repeats for id_ in each.others}
 
-    def root(one: int) -> int:
-        while one in home:
-            one = home[one]
-        return one
+    def root(id_: int) -> int:
+        while id_ in home:
+            id_ = home[id_]
+        return id_
 
-    for one, other in (pair for pair in alike if pair[0].id in age):
-        older, newer = sorted((root(one.id), root(other.id)), key=age.__getitem__)
+    for first, other in (pair for pair in alike if pair[0].id in age):
+        older, newer = sorted((root(first.id), root(other.id)), key=age.__getitem__)
         if older != newer:
             home[newer] = older
     others: dict[int, list[int]] = {}
@@ -279,30 +288,30 @@ class Merge(MovingStep):
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What of these, and of what is near to them, says the same."""
         thorough = self.judge is not None
-        found = yield from groups(cycle, ids, same_tier=True, thorough=thorough)
-        involved = {one for group in found for one in group.memories}
+        compared = yield from groups(cycle, ids, same_tier=True, thorough=thorough)
+        involved = {id_ for group in compared for id_ in group.memories}
         before = yield from undone(cycle, "merged", involved)
-        fate = dict.fromkeys((one for one in ids if one in involved), ALONE)
+        fate = dict.fromkeys((id_ for id_ in ids if id_ in involved), ALONE)
         seen = yield from apart(
-            lambda: [_Seen.of(group, self.policy, before) for group in found],
-            sum(one.characters for one in found),
+            lambda: [_Seen.of(group, self.policy, before) for group in compared],
+            sum(group.characters for group in compared),
         )
         alike = yield from self._alike(seen)
         decisions: list[StepDecision] = []
         findings: list[steps.Finding] = []
         ending = () if self.ending is None else self.ending.memory_types
-        for one in seen:
-            _tell(fate, one.stays)
+        for comparison in seen:
+            _tell(fate, comparison.stays)
             if self.judge is None:
-                findings += one.findings(fate, ending)
-            for same in joined(one.said.items, one.sure, alike):
-                decisions += _merged(one.said, same, fate, before)
-        decisions.sort(key=lambda one: one["id"])
+                findings += comparison.findings(fate, ending)
+            for same in joined(comparison.said.items, comparison.sure, alike):
+                decisions += _merged(comparison.said, same, fate, before)
+        decisions.sort(key=lambda decision: decision["id"])
         return Proposal(decisions=decisions, kept=steps.counted(fate.values()), findings=findings)
 
     def _alike(self, seen: Sequence[_Seen]) -> Flow[list[Pair]]:
         """What the judge says is the same, but for what had ceased to be true in between."""
-        doubts = {pair: one for one in seen for pair in one.doubts}
+        doubts = {pair: comparison for comparison in seen for pair in comparison.doubts}
         alike = yield from judged(self.judge, "same", list(doubts))
         turns = {
             pair: [(pair[0], between) for between in doubts[pair].said.between(*pair)]
@@ -315,19 +324,23 @@ class Merge(MovingStep):
     def moves(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> dict[int, str]:
         """One move for each memory that others live on in."""
         first: dict[int | None, int] = {}
-        for one in decisions:
-            first[one["target"]] = min(one["id"], first.get(one["target"], one["id"]))
+        for decision in decisions:
+            first[decision["target"]] = min(
+                decision["id"], first.get(decision["target"], decision["id"])
+            )
         return {
-            one["id"]: steps.move_id(cycle, self.name, first[one["target"]], one["target"])
-            for one in decisions
+            decision["id"]: steps.move_id(
+                cycle, self.name, first[decision["target"]], decision["target"]
+            )
+            for decision in decisions
         }
 
-    def against(self, held: steps.LockedRows, one: StepDecision, move: str) -> str | None:
+    def against(self, held: steps.LockedRows, decision: StepDecision, move: str) -> str | None:
         """Why a memory is not merged any more; None if it can be."""
-        why = super().against(held, one, move)
+        why = super().against(held, decision, move)
         if why is None and move in held.moves:
             return LATE
-        return LIVED_ON if why is None and held.memories[one["id"]].lived_on else why
+        return LIVED_ON if why is None and held.memories[decision["id"]].lived_on else why
 
 
 class _Seen(NamedTuple):
@@ -344,17 +357,19 @@ class _Seen(NamedTuple):
     @classmethod
     def of(cls, group: Group, policy: MergePolicy, before: Collection[tuple[int, int]]) -> _Seen:
         """Look at a group. What somebody took apart is not said twice in a row."""
-        said = Statements(group)
-        sure = said.repeated(timedelta(minutes=policy.within_minutes), {one for one, _ in before})
+        statements = Statements(group)
+        sure = statements.repeated(
+            timedelta(minutes=policy.within_minutes), {id_ for id_, _ in before}
+        )
         doubts: list[Pair] = []
         stays: dict[int, str] = {}
-        for older, newer in said.similar(policy.near_duplicate, sure):
+        for older, newer in statements.similar(policy.near_duplicate, sure):
             against = _apart(newer, older, before)
             if against is None:
                 doubts.append((older, newer))
-            elif said.text[older.id] == said.text[newer.id]:
+            elif statements.text[older.id] == statements.text[newer.id]:
                 stays[newer.id] = against
-        return cls(said, sure, doubts, stays)
+        return cls(statements, sure, doubts, stays)
 
     def findings(self, fate: dict[int, str], ending: Collection[str]) -> Iterator[steps.Finding]:
         """What somebody is to look at; both stay as they are.
@@ -369,23 +384,23 @@ class _Seen(NamedTuple):
             yield steps.finding(newer, MAYBE_SAME, (older.namespace, older.key), near)
 
 
-def _apart(one: Stored, other: Stored, before: Collection[tuple[int, int]]) -> str | None:
+def _apart(memory: Stored, other: Stored, before: Collection[tuple[int, int]]) -> str | None:
     """Why two memories do not live on in one, whatever they say."""
-    if not {(one.id, other.id), (other.id, one.id)}.isdisjoint(before):
+    if not {(memory.id, other.id), (other.id, memory.id)}.isdisjoint(before):
         return TAKEN_APART
-    same_time = (one.valid_from, one.valid_to) == (other.valid_from, other.valid_to)
+    same_time = (memory.valid_from, memory.valid_to) == (other.valid_from, other.valid_to)
     return None if same_time else ANOTHER_TIME
 
 
 def _merged(
-    said: Statements, same: Same, fate: dict[int, str], before: Collection[tuple[int, int]]
+    statements: Statements, same: Same, fate: dict[int, str], before: Collection[tuple[int, int]]
 ) -> Iterator[StepDecision]:
     """What lives on in the oldest that says the same, and why anything does not."""
     if fate.keys().isdisjoint((same.survivor, *same.others)):
         return  # they were looked at when they changed
-    target = said.memories[same.survivor]
+    target = statements.memories[same.survivor]
     _tell(fate, {target.id: OLDEST})
-    for source in (said.memories[one] for one in same.others):
+    for source in (statements.memories[id_] for id_ in same.others):
         against = _apart(source, target, before)
         if against is None:
             fate.pop(source.id, None)
@@ -396,7 +411,7 @@ def _merged(
 
 def _tell(fate: dict[int, str], why: Mapping[int, str]) -> None:
     """Why memories stay, of those that are judged."""
-    fate |= {one: reason for one, reason in why.items() if one in fate}
+    fate |= {id_: reason for id_, reason in why.items() if id_ in fate}
 
 
 # ---- what ends what ----------------------------------------------------------------------------
@@ -433,26 +448,30 @@ class Supersede(MovingStep):
         that contradicts it begins, though that one has ended since.
         """
         thorough = self.judge is not None
-        found = yield from groups(cycle, ids, same_tier=False, also=_SUPERSEDED, thorough=thorough)
-        memories = {id_: one for group in found for id_, one in group.memories.items()}
+        compared = yield from groups(
+            cycle, ids, same_tier=False, also=_SUPERSEDED, thorough=thorough
+        )
+        memories = {id_: memory for group in compared for id_, memory in group.memories.items()}
         before = yield from undone(cycle, _SUPERSEDED, memories)
-        fate = dict.fromkeys((one for one in ids if one in memories), STANDS)
-        fate |= {one: STANDS_AGAIN for one, by in before if one in fate and by in memories}
+        fate = dict.fromkeys((id_ for id_ in ids if id_ in memories), STANDS)
+        fate |= {id_: STANDS_AGAIN for id_, by in before if id_ in fate and by in memories}
         doubts = yield from apart(
-            lambda: {p: near for one in found for p, near in _doubts(one, before, cycle).items()},
-            sum(one.characters for one in found),
+            lambda: {
+                p: near for group in compared for p, near in _doubts(group, before, cycle).items()
+            },
+            sum(group.characters for group in compared),
         )
         if self.judge is None:
-            fate |= {one.id: MAYBE_PROPOSED for one, _ in doubts if one.id in fate}
+            fate |= {older.id: MAYBE_PROPOSED for older, _ in doubts if older.id in fate}
             findings = [
-                steps.finding(one, MAYBE_ENDED, (newer.namespace, newer.key), near)
-                for (one, newer), near in doubts.items()
+                steps.finding(older, MAYBE_ENDED, (newer.namespace, newer.key), near)
+                for (older, newer), near in doubts.items()
             ]
             return Proposal(decisions=[], kept=steps.counted(fate.values()), findings=findings)
         ended = first_of_each((yield from judged(self.judge, "contradicts", list(doubts))))
         for older, _ in ended:
             fate.pop(older.id, None)
-        decisions = [steps.decision(one, JUDGED, newer) for one, newer in ended]
+        decisions = [steps.decision(older, JUDGED, newer) for older, newer in ended]
         return Proposal(decisions=decisions, kept=steps.counted(fate.values()))
 
 
@@ -461,18 +480,20 @@ def _doubts(group: Group, before: Collection[tuple[int, int]], cycle: Cycle) -> 
 
     With how near the two are.
     """
-    text = {id_: normalised(one.content) for id_, one in group.memories.items()}
-    found: dict[Pair, float] = {}
+    text = {id_: normalised(memory.content) for id_, memory in group.memories.items()}
+    doubts: dict[Pair, float] = {}
     taken = Counter[int]()
-    for pair, how in sorted(group.near.items(), key=lambda one: (-one[1], one[0])):
-        if how < NEAR or taken[pair[0]] == DOUBTED or text[pair[0]] == text[pair[1]]:
+    for pair, nearness in sorted(group.near.items(), key=lambda item: (-item[1], item[0])):
+        if nearness < NEAR or taken[pair[0]] == DOUBTED or text[pair[0]] == text[pair[1]]:
             continue
-        older, newer = sorted((group.memories[one] for one in pair), key=lambda one: one.order)
+        older, newer = sorted(
+            (group.memories[id_] for id_ in pair), key=lambda memory: memory.order
+        )
         outspoken = trust_of(newer.value) >= min(trust_of(older.value), SPOKEN_FOR)
         if (older.id, newer.id) not in before and outspoken and _ends(older, newer, cycle):
-            found[older, newer] = how
+            doubts[older, newer] = nearness
             taken[pair[0]] += 1
-    return found
+    return doubts
 
 
 def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:
@@ -480,8 +501,8 @@ def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:
 
     Nor does it end what was put again since, of which nobody told when it is true.
     """
-    told = older.valid_from or older.occurred_at
-    again = told is None and older.updated_at > newer.since
+    stated_since = older.valid_from or older.occurred_at
+    again = stated_since is None and older.updated_at > newer.since
     lasts = older.valid_to is None or older.valid_to > newer.since
     return older.state is None and lasts and not again and newer.since <= cycle.moment.now
 
@@ -491,7 +512,7 @@ def first_of_each(pairs: Iterable[Pair]) -> list[Pair]:
     first: dict[int, Pair] = {}
     for older, newer in sorted(pairs, key=lambda pair: pair[1].order):
         first.setdefault(older.id, (older, newer))
-    return [first[one] for one in sorted(first)]
+    return [first[id_] for id_ in sorted(first)]
 
 
 RESTS = "it came from what was superseded"

@@ -94,8 +94,8 @@ class _Pairs(NamedTuple):
         """What the model is told."""
         numbers = self._numbers()
         shown = prompts.JUDGE_PAIRS.format(
-            memories="\n".join(_shown(number, one) for one, number in numbers.items()),
-            pairs="\n".join(f"{numbers[one]}, {numbers[other]}" for one, other in self.pairs),
+            memories="\n".join(_shown(number, memory) for memory, number in numbers.items()),
+            pairs="\n".join(f"{numbers[older]}, {numbers[other]}" for older, other in self.pairs),
         )
         return [
             SystemMessage(prompts.JUDGE.format(question=_QUESTIONS[self.question])),
@@ -109,46 +109,50 @@ class _Pairs(NamedTuple):
             InvalidInputError: if it names one that was not asked.
         """
         numbers = self._numbers()
-        asked = {(numbers[one], numbers[other]): (one, other) for one, other in self.pairs}
-        found: set[Pair] = set()
-        for older, newer in ((one.older, one.newer) for one in answer.pairs):
+        asked = {(numbers[older], numbers[other]): (older, other) for older, other in self.pairs}
+        named_pairs: set[Pair] = set()
+        for older, newer in (
+            (judged_pair.older, judged_pair.newer) for judged_pair in answer.pairs
+        ):
             pair = asked.get((older, newer))
             turned = asked.get((newer, older))
             if pair is None and turned is not None and self.question == "contradicts":
                 raise InvalidInputError(prompts.SWAPPED.format(older=older, newer=newer))
             if pair is None and turned is None:
                 raise InvalidInputError(prompts.NOT_ASKED.format(older=older, newer=newer))
-            found.update(one for one in (pair, turned) if one is not None)
-        return found
+            named_pairs.update(
+                asked_pair for asked_pair in (pair, turned) if asked_pair is not None
+            )
+        return named_pairs
 
     def _numbers(self) -> dict[Stored, int]:
-        items = dict.fromkeys(one for pair in self.pairs for one in pair)
-        return {one: number for number, one in enumerate(items, 1)}
+        items = dict.fromkeys(memory for pair in self.pairs for memory in pair)
+        return {memory: number for number, memory in enumerate(items, 1)}
 
 
 def _batches(question: PairQuestion, pairs: Sequence[Pair]) -> Iterator[_Pairs]:
     """As few requests as can hold all that is asked."""
-    whole = [pair for pair in pairs if all(len(one.content) <= LONGEST for one in pair)]
-    for some in batches(whole, lambda pair: sum(len(one.content) for one in pair), _AT_ONCE):
+    whole = [pair for pair in pairs if all(len(memory.content) <= LONGEST for memory in pair)]
+    for some in batches(whole, lambda pair: sum(len(memory.content) for memory in pair), _AT_ONCE):
         yield _Pairs(question, some)
 
 
 def _answers(
-    several: list[set[Pair]],
+    answers: list[set[Pair]],
     /,
     question: PairQuestion,  # noqa: ARG001 - what was asked
     pairs: Sequence[Pair],
 ) -> list[bool]:
-    said = set().union(*several)
-    return [pair in said for pair in pairs]
+    confirmed = set().union(*answers)
+    return [pair in confirmed for pair in pairs]
 
 
-def _shown(number: int, one: Stored) -> str:
+def _shown(number: int, memory: Stored) -> str:
     return prompts.JUDGE_MEMORY.format(
         number=number,
-        since=f"{one.since:%Y-%m-%d %H:%M}",
-        speaker=labelled(one.speaker or prompts.UNKNOWN_SPEAKER),
-        content=quoted(one.content),
+        since=f"{memory.since:%Y-%m-%d %H:%M}",
+        speaker=labelled(memory.speaker or prompts.UNKNOWN_SPEAKER),
+        content=quoted(memory.content),
     )
 
 
@@ -220,7 +224,7 @@ class _Notes(NamedTuple):
 
     def messages(self) -> list[BaseMessage]:
         """What the model is told."""
-        shown = "\n".join(_noted(number, one) for number, one in enumerate(self.pieces, 1))
+        shown = "\n".join(_noted(number, piece) for number, piece in enumerate(self.pieces, 1))
         return [SystemMessage(prompts.SUMMARISE), HumanMessage(shown)]
 
     def read(self, answer: SummedUp) -> Summary:
@@ -229,41 +233,41 @@ class _Notes(NamedTuple):
         Raises:
             InvalidInputError: if it says nothing, or names notes that there are not.
         """
-        concepts = tuple(self._concept(one) for one in answer.concepts)
+        concepts = tuple(self._concept(concept) for concept in answer.concepts)
         return Summary(checked_text(answer.summary, "summary").strip(), concepts)
 
-    def _concept(self, one: Learned) -> Concept:
-        content = checked_text(one.content, "content").strip()
-        if not one.notes:
+    def _concept(self, learned: Learned) -> Concept:
+        content = checked_text(learned.content, "content").strip()
+        if not learned.notes:
             raise InvalidInputError(prompts.NO_NOTES.format(content=content))
-        for number in one.notes:
+        for number in learned.notes:
             if not 1 <= number <= len(self.pieces):
                 raise InvalidInputError(
                     prompts.NO_SUCH_NOTE.format(number=number, last=len(self.pieces))
                 )
-        places = sorted({self.pieces[number - 1].place for number in one.notes})
+        places = sorted({self.pieces[number - 1].place for number in learned.notes})
         return Concept(content, tuple(places))
 
 
 def _parts(notes: Sequence[Stored]) -> Iterator[_Notes]:
     """As few requests as can hold all notes."""
     pieces = (
-        _Piece(place, one, one.content[begin : begin + _AT_ONCE])
-        for place, one in enumerate(notes)
-        for begin in range(0, len(one.content), _AT_ONCE)
+        _Piece(place, note, note.content[begin : begin + _AT_ONCE])
+        for place, note in enumerate(notes)
+        for begin in range(0, len(note.content), _AT_ONCE)
     )
-    return map(_Notes, batches(pieces, lambda one: len(one.text), _AT_ONCE))
+    return map(_Notes, batches(pieces, lambda piece: len(piece.text), _AT_ONCE))
 
 
-def _noted(number: int, one: _Piece) -> str:
+def _noted(number: int, piece: _Piece) -> str:
     return prompts.SUMMARISE_NOTE.format(
         number=number,
-        time=f"{one.note.told_at.astimezone(UTC):%Y-%m-%d %H:%M}",
-        speaker=labelled(one.note.speaker or prompts.UNKNOWN_SPEAKER),
-        content=quoted(one.text),
+        time=f"{piece.note.told_at.astimezone(UTC):%Y-%m-%d %H:%M}",
+        speaker=labelled(piece.note.speaker or prompts.UNKNOWN_SPEAKER),
+        content=quoted(piece.text),
     )
 
 
-def _together(several: list[Summary], /, notes: Sequence[Stored]) -> Summary:  # noqa: ARG001 - what was told
-    concepts = tuple(concept for one in several for concept in one.concepts)
-    return Summary("\n".join(one.content for one in several), concepts)
+def _together(summaries: list[Summary], /, notes: Sequence[Stored]) -> Summary:  # noqa: ARG001 - what was told
+    concepts = tuple(concept for summary in summaries for concept in summary.concepts)
+    return Summary("\n".join(summary.content for summary in summaries), concepts)

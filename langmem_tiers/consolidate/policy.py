@@ -69,10 +69,10 @@ class MergePolicy:
     else by when it was stored."""
 
 
-def _names(given: object, what: str) -> object:
-    if isinstance(given, tuple) and all(isinstance(one, str) for one in given):
-        return given
-    raise ConfigurationError(f"{what} is a tuple of names, not {short(given)}")
+def _names(value: object, what: str) -> object:
+    if isinstance(value, tuple) and all(isinstance(name, str) for name in value):
+        return value
+    raise ConfigurationError(f"{what} is a tuple of names, not {short(value)}")
 
 
 @record
@@ -95,9 +95,9 @@ class SupersedePolicy:
     """Types that say how things are. What happened (`episodic`) does not stop having happened."""
 
 
-def _name(given: object, what: str) -> object:
+def _name(value: object, what: str) -> object:
     try:
-        return checked_text(given, what)
+        return checked_text(value, what)
     except InvalidInputError as error:
         raise ConfigurationError(str(error)) from error
 
@@ -161,10 +161,10 @@ class ConsolidationPolicy:
     """What nobody asks for leaves for a file. None unless a directory is named."""
 
 
-def _span(given: object, what: str) -> object:
-    if isinstance(given, timedelta) and given > timedelta(0):
-        return given
-    raise ConfigurationError(f"{what} is a timedelta above zero, not {short(given)}")
+def _span(value: object, what: str) -> object:
+    if isinstance(value, timedelta) and value > timedelta(0):
+        return value
+    raise ConfigurationError(f"{what} is a timedelta above zero, not {short(value)}")
 
 
 @record

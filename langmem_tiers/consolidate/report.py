@@ -34,23 +34,29 @@ def with_counts(old: Counts, new: Counts | None) -> Counts:
     if new is None:
         return {}
     both = (old, new)
-    return {step: _sum([one[step] for one in both if step in one]) for step in {**old, **new}}
+    return {
+        step: _sum([counts[step] for counts in both if step in counts]) for step in {**old, **new}
+    }
 
 
-def _sum(several: Sequence[StepCounts]) -> StepCounts:
-    findings = [found for one in several for found in one.get("findings", ())]
+def _sum(batches: Sequence[StepCounts]) -> StepCounts:
+    findings = [finding for batch in batches for finding in batch.get("findings", ())]
     counts: StepCounts = {
-        "done": added([one.get("done", {}) for one in several]),
-        "left": added([one.get("left", {}) for one in several]),
-        "kept": added([one.get("kept", {}) for one in several]),
-        "moves": [move for one in several for move in one.get("moves", ())],
+        "done": added([batch.get("done", {}) for batch in batches]),
+        "left": added([batch.get("left", {}) for batch in batches]),
+        "kept": added([batch.get("kept", {}) for batch in batches]),
+        "moves": [move for batch in batches for move in batch.get("moves", ())],
     }
     return {**counts, "findings": findings[:_KEPT]} if findings else counts
 
 
 def total(counts: Counts, verdict: LineVerdict) -> int:
     """How many memories a verdict was given, in all steps."""
-    return sum(number for one in counts.values() for number in one.get(verdict, {}).values())
+    return sum(
+        number
+        for step_counts in counts.values()
+        for number in step_counts.get(verdict, {}).values()
+    )
 
 
 class Line(NamedTuple):
@@ -154,53 +160,59 @@ class ConsolidationReport:
         Raises:
             InvalidInputError: if no cycle has ended yet.
         """
-        said = (state or {}).get("consolidated", state)
-        if not said or "cycle" not in said:
+        result = (state or {}).get("consolidated", state)
+        if not result or "cycle" not in result:
             raise InvalidInputError(
                 "no cycle has ended in this state: invoke the graph, or wait until one is due"
             )
-        tenant, counts = said["tenant"], said["counts"]
+        tenant, counts = result["tenant"], result["counts"]
         proposed, alone = _named(tenant, counts)
         return cls(
             tenant=tenant,
-            cycle=said["cycle"],
-            started_at=datetime.fromisoformat(said["started_at"]),
-            finished_at=datetime.fromisoformat(said["finished_at"]),
+            cycle=result["cycle"],
+            started_at=datetime.fromisoformat(result["started_at"]),
+            finished_at=datetime.fromisoformat(result["finished_at"]),
             lines=tuple(_lines(counts)),
-            moves=tuple(move for one in counts.values() for move in one["moves"]),
+            moves=tuple(move for step_counts in counts.values() for move in step_counts["moves"]),
             proposed=tuple(proposed),
-            near_misses=tuple(one for one in alone if isinstance(one, NearMiss)),
-            credit=tuple(one for one in alone if isinstance(one, Credit)),
-            skipped=said["skipped"],
-            taken_over=said.get("taken_over", False),  # earlier releases did not say
+            near_misses=tuple(finding for finding in alone if isinstance(finding, NearMiss)),
+            credit=tuple(finding for finding in alone if isinstance(finding, Credit)),
+            skipped=result["skipped"],
+            taken_over=result.get("taken_over", False),  # earlier releases did not say
         )
 
     def count(self, step: str, verdict: LineVerdict = "done") -> int:
         """How many memories a step dealt with so."""
-        return sum(one.memories for one in self.lines if (one.step, one.verdict) == (step, verdict))
+        return sum(
+            line.memories for line in self.lines if (line.step, line.verdict) == (step, verdict)
+        )
 
     @property
     def expired_unread(self) -> int:
         """How many memories it removed whose time was over before anybody had read them."""
-        gone = [one for one in self.lines if (one.step, one.verdict) == (Expire.name, "done")]
-        return sum(one.memories for one in gone if one.reason == UNREAD)
+        gone = [line for line in self.lines if (line.step, line.verdict) == (Expire.name, "done")]
+        return sum(line.memories for line in gone if line.reason == UNREAD)
 
     def __str__(self) -> str:
         """What it was, and a table: one line a step, verdict and reason; then what it names."""
         rows = [
-            f"  {one.step:<10} {one.verdict:<5} {one.memories:>7,}  {one.reason}"
-            for one in self.lines
+            f"  {line.step:<10} {line.verdict:<5} {line.memories:>7,}  {line.reason}"
+            for line in self.lines
         ]
-        return "\n".join([self._head(), *rows, *(f"  {one}" for one in self._names())])
+        return "\n".join([self._head(), *rows, *(f"  {line}" for line in self._names())])
 
     def _names(self) -> Iterator[str]:
         """The first of what is credited, of what is proposed and of near misses."""
         for verdict in CREDITS:
-            told = [f"demote     {verdict}: {one}" for one in self.credit if one.verdict == verdict]
-            yield from _first(told, _SHOWN, "credit")
-        pairs = [f"{one.step:<10} proposed: {one}" for one in self.proposed]
+            credited = [
+                f"demote     {verdict}: {credit}"
+                for credit in self.credit
+                if credit.verdict == verdict
+            ]
+            yield from _first(credited, _SHOWN, "credit")
+        pairs = [f"{pair.step:<10} proposed: {pair}" for pair in self.proposed]
         yield from _first(pairs, _PAIRS, "proposed")
-        missed = [f"promote    near miss: {one}" for one in self.near_misses]
+        missed = [f"promote    near miss: {near_miss}" for near_miss in self.near_misses]
         yield from _first(missed, _SHOWN, "near_misses")
 
     def _head(self) -> str:
@@ -224,23 +236,27 @@ def _named(tenant: str, counts: Counts) -> tuple[list[Proposed], list[NearMiss |
     """Findings of two memories, each pair once, the nearest first; and of one by itself."""
     pairs: dict[frozenset[object], Proposed] = {}
     alone: dict[NearMiss | Credit, None] = {}
-    every = ((step, found) for step, one in counts.items() for found in one.get("findings", ()))
-    for step, found in every:
-        place, reason = (decode(tenant, found["namespace"]), found["key"]), found["reason"]
-        if found["target_key"] is not None:
-            other = decode(tenant, found["target_namespace"] or ""), found["target_key"]
-            proposed = Proposed(step, *place, *other, reason, found.get("near"))
+    every = (
+        (step, finding)
+        for step, step_counts in counts.items()
+        for finding in step_counts.get("findings", ())
+    )
+    for step, finding in every:
+        place, reason = (decode(tenant, finding["namespace"]), finding["key"]), finding["reason"]
+        if finding["target_key"] is not None:
+            other = decode(tenant, finding["target_namespace"] or ""), finding["target_key"]
+            proposed = Proposed(step, *place, *other, reason, finding.get("near"))
             pairs.setdefault(frozenset((place, other)), proposed)
-        elif "credit" not in found:
+        elif "credit" not in finding:
             alone[NearMiss(*place, reason)] = None
-        elif (verdict := found["credit"]) in CREDITS:
-            alone[Credit(verdict, *place, found["content"], reason)] = None
-    nearest = sorted(pairs.values(), key=lambda one: 1.0 if one.near is None else -one.near)
+        elif (verdict := finding["credit"]) in CREDITS:
+            alone[Credit(verdict, *place, finding["content"], reason)] = None
+    nearest = sorted(pairs.values(), key=lambda pair: 1.0 if pair.near is None else -pair.near)
     return nearest, list(alone)
 
 
 def _lines(counts: Counts) -> Iterator[Line]:
-    for step, one in counts.items():
+    for step, step_counts in counts.items():
         for verdict in VERDICTS:
-            for reason, number in sorted(one[verdict].items()):
+            for reason, number in sorted(step_counts[verdict].items()):
                 yield Line(step, verdict, reason, number)

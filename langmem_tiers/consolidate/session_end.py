@@ -115,9 +115,12 @@ class ReadVersion(NamedTuple):
     state: str | None
 
     @classmethod
-    def of(cls, several: Sequence[Stored]) -> list[ReadVersion]:
+    def of(cls, memories: Sequence[Stored]) -> list[ReadVersion]:
         """These, as they were read."""
-        return [cls(one.id, one.namespace, one.key, one.version, one.state) for one in several]
+        return [
+            cls(memory.id, memory.namespace, memory.key, memory.version, memory.state)
+            for memory in memories
+        ]
 
 
 class KeptMemory(NamedTuple):
@@ -156,13 +159,13 @@ def end_session(ended: EndedSession) -> Flow[SessionReport]:
         ConflictError: if the session went on meanwhile, ten times.
     """
     left, cycle = (yield from left_of(ended)), ended.cycle
-    moves = [steps.move_id(cycle, "session_end", one.id) for one in left.rising]
+    moves = [steps.move_id(cycle, "session_end", memory.id) for memory in left.rising]
     if left.notes or left.rising or left.said:
-        recorded = reads(cycle, [one.id for one in left.said])
+        recorded = reads(cycle, [memory.id for memory in left.said])
         if left.rising:
             rise = {
                 **cycle.params,
-                "ids": [one.id for one in left.rising],
+                "ids": [memory.id for memory in left.rising],
                 "events": moves,
                 "reasons": [ENDED for _ in moves],
                 "ttl": cycle.options.tier_ttl.get(Tier.WORKING),
@@ -173,12 +176,12 @@ def end_session(ended: EndedSession) -> Flow[SessionReport]:
             raise ConflictError(f"the session {ended.session!r} went on meanwhile: end it again")
     return SessionReport(
         session_id=ended.session,
-        semantic=tuple(one.key for one in left.keeps if one.reason is not None),
-        episodic=tuple(one.key for one in left.keeps if one.reason is None),
+        semantic=tuple(kept.key for kept in left.keeps if kept.reason is not None),
+        episodic=tuple(kept.key for kept in left.keeps if kept.reason is None),
         cleared=len(left.notes),
         risen=len(left.rising),
         moves=tuple(moves),
-        reasons=steps.counted(one.reason for one in left.keeps if one.reason is not None),
+        reasons=steps.counted(kept.reason for kept in left.keeps if kept.reason is not None),
         not_kept=steps.counted(left.passed_over),
         expired_unread=left.expired_unread,
     )
@@ -186,45 +189,47 @@ def end_session(ended: EndedSession) -> Flow[SessionReport]:
 
 def notes_of(ended: EndedSession) -> Flow[list[Stored]]:
     """What a session has noted so far, in order; what never was so is left out."""
-    found, _ = yield from _memories(ended)
-    notes = [one for one in found if one.memory_type == WORKING]
-    return [one for project in notes_by_project(ended.session, notes) for one in project.notes]
+    memories, _ = yield from _memories(ended)
+    notes = [memory for memory in memories if memory.memory_type == WORKING]
+    return [note for project in notes_by_project(ended.session, notes) for note in project.notes]
 
 
 def _memories(ended: EndedSession) -> Flow[tuple[list[Stored], int]]:
     """The notes of a session and what else of it is in short_term; and what expired unread."""
     own = list(ended.namespaces)
     rows = yield from rows_of("session_memories", **ended.params, namespaces=own)
-    found = yield from steps.read(ended.cycle, [number for number, gone, _ in rows if not gone])
-    return found, sum(gone and not was_read for _, gone, was_read in rows)
+    memories = yield from steps.read(ended.cycle, [number for number, gone, _ in rows if not gone])
+    return memories, sum(gone and not was_read for _, gone, was_read in rows)
 
 
 def left_of(ended: EndedSession) -> Flow[Left]:
     """What a session left, and what is to be kept of it; a summariser is asked here."""
     memories, expired_unread = yield from _memories(ended)
-    notes = [one for one in memories if one.memory_type == WORKING]
-    rising = [one for one in memories if one.memory_type != WORKING and one.state is None]
-    ids = [one.id for one in notes]
+    notes = [memory for memory in memories if memory.memory_type == WORKING]
+    rising = [
+        memory for memory in memories if memory.memory_type != WORKING and memory.state is None
+    ]
+    ids = [note.id for note in notes]
     rows = yield from rows_of("recalled_again", tenant=ended.cycle.tenant, ids=ids)
-    recalled, said = frozenset(row[0] for row in rows), list[Stored]()
+    recalled, remarks = frozenset(row[0] for row in rows), list[Stored]()
     summariser = ended.summariser
     if summariser is not None and ended.session:  # what else was said in it: each thing once
         rows = yield from rows_of("session_said", **ended.params)
-        said = yield from steps.read(ended.cycle, [row[0] for row in rows])
+        remarks = yield from steps.read(ended.cycle, [row[0] for row in rows])
     keeps: list[KeptMemory] = []
     passed_over: list[str] = []
-    for project in notes_by_project(ended.session, notes, recalled, said):
+    for project in notes_by_project(ended.session, notes, recalled, remarks):
         summary: Summary | None = None
         if summariser is not None:
-            given = project.told
-            summary = yield from ask_model(summariser, given)
+            summed_up = project.told
+            summary = yield from ask_model(summariser, summed_up)
         lifted, others = yield from apart(
             partial(kept_of, project, summary, stated=ended.stated),
-            sum(len(one.content) for one in project.notes),
+            sum(len(note.content) for note in project.notes),
         )
         keeps += lifted
         passed_over += others
-    return Left(notes, keeps, passed_over, rising, said, expired_unread)
+    return Left(notes, keeps, passed_over, rising, remarks, expired_unread)
 
 
 def keep(
@@ -243,24 +248,28 @@ def keep(
     """
     involved = [*notes, *stay]
     gone = [
-        Write(place=Place(cycle.tenant, one.namespace), key=one.key, value=None) for one in notes
+        Write(place=Place(cycle.tenant, note.namespace), key=note.key, value=None) for note in notes
     ]
-    held = {**cycle.params, "ids": sorted(one.id for one in involved)}
+    held = {**cycle.params, "ids": sorted(memory.id for memory in involved)}
 
     def stands(answers: list[Rows]) -> bool:
         rows, before, *guarded = answers
-        for one in guarded:
-            lease.check_guard(one, cycle.tenant)
+        for guard_rows in guarded:
+            lease.check_guard(guard_rows, cycle.tenant)
         there = [steps.StoredNow(*row) for row in rows]
-        now = {one.id: (steps.version(one.updated_at), one.state) for one in there if one.alive}
-        as_read = all(now.get(one.id) == (one.version, one.state) for one in involved)
+        now = {
+            memory.id: (steps.version(memory.updated_at), memory.state)
+            for memory in there
+            if memory.alive
+        }
+        as_read = all(now.get(memory.id) == (memory.version, memory.state) for memory in involved)
         return as_read and not before
 
     applied = yield from write_if(
         [*puts(cycle, keeps), *gone],
         options=cycle.options,
         moment=cycle.moment,
-        keys=[(cycle.tenant, "", LOCK), *((cycle.tenant, *one[1:3]) for one in involved)],
+        keys=[(cycle.tenant, "", LOCK), *((cycle.tenant, *memory[1:3]) for memory in involved)],
         calls=(Call("hold_memories", held), Call("read_before", held), *asked),
         stands=stands,
         further=lambda _: recorded,
@@ -273,21 +282,21 @@ def puts(cycle: Cycle, keeps: Sequence[KeptMemory]) -> list[Write]:
     return [
         replace(
             write_of(
-                one.value,
-                place=Place(cycle.tenant, one.namespace),
-                key=one.key,
+                kept.value,
+                place=Place(cycle.tenant, kept.namespace),
+                key=kept.key,
                 index=cycle.options.index,
                 tier=Tier.WORKING,
             ),
-            sources=tuple((Place(cycle.tenant, at), key) for at, key in one.sources),
+            sources=tuple((Place(cycle.tenant, at), key) for at, key in kept.sources),
         )
-        for one in keeps
+        for kept in keeps
     ]
 
 
 def reads(cycle: Cycle, ids: Sequence[int]) -> list[Call]:
     """That a model has read these."""
-    events = [steps.move_id(cycle, "read", one) for one in ids]
+    events = [steps.move_id(cycle, "read", id_) for id_ in ids]
     params = {**cycle.params, "ids": ids, "events": events, "reason": ENDED}
     return [Call("record_reads", params)] if ids else []
 
@@ -314,33 +323,33 @@ class ProjectNotes(NamedTuple):
 
     def key(self, kind: str, which: str | int) -> str:
         """Name what is kept of these very notes, the same each time."""
-        notes = [[one.namespace, one.key, one.version] for one in self.told]
+        notes = [[memory.namespace, memory.key, memory.version] for memory in self.told]
         name = [kind, which, self.namespace, self.session, notes]
         return str(uuid5(NAMESPACE_OID, json.dumps(name)))
 
-    def staying(self, several: Sequence[Stored]) -> list[tuple[str, str]]:
+    def staying(self, memories: Sequence[Stored]) -> list[tuple[str, str]]:
         """Which of these stay, so that what is drawn from them can be taken back with them."""
-        ids = {one.id for one in self.said}
-        return [(one.namespace, one.key) for one in several if one.id in ids]
+        ids = {memory.id for memory in self.said}
+        return [(memory.namespace, memory.key) for memory in memories if memory.id in ids]
 
 
 def notes_by_project(
     session: str,
     notes: Iterable[Stored],
     recalled: frozenset[int] = frozenset(),
-    said: Iterable[Stored] = (),
+    remarks: Iterable[Stored] = (),
 ) -> list[ProjectNotes]:
     """Notes, and what else was said, by their project. What never was so is left out."""
-    others = {one.id: one for one in said}
-    found = sorted(
-        (one for one in (*notes, *others.values()) if one.state not in _NEVER_SO),
-        key=lambda one: (_project(one), *_when(one)),
+    others = {memory.id: memory for memory in remarks}
+    memories = sorted(
+        (memory for memory in (*notes, *others.values()) if memory.state not in _NEVER_SO),
+        key=lambda memory: (_project(memory), *_when(memory)),
     )
     projects = []
-    for at, grouped in groupby(found, _project):
+    for at, grouped in groupby(memories, _project):
         some = list(grouped)
-        own = tuple(one for one in some if one.id not in others)
-        beside = tuple(one for one in some if one.id in others)
+        own = tuple(memory for memory in some if memory.id not in others)
+        beside = tuple(memory for memory in some if memory.id in others)
         projects.append(ProjectNotes(at, session, own, recalled, beside))
     return projects
 
@@ -361,123 +370,129 @@ def kept_of(
     facts: list[KeptMemory] = []
     passed_over: list[str] = []
     same: dict[object, list[Stored]] = {}
-    for one in project.notes:
-        if one.state is None:  # those together that one speaker noted in equal texts
-            who = one.speaker, source_of(one.value), trust_of(one.value)
-            same.setdefault((normalised(one.content), *who), []).append(one)
-    for several in same.values():
-        why = _lifted(several, project.recalled, stated=stated and summary is None)
+    for note in project.notes:
+        if note.state is None:  # those together that one speaker noted in equal texts
+            who = note.speaker, source_of(note.value), trust_of(note.value)
+            same.setdefault((normalised(note.content), *who), []).append(note)
+    for equal_notes in same.values():
+        why = _lifted(equal_notes, project.recalled, stated=stated and summary is None)
         if why is None:
             passed_over.append(UNTOLD)
         else:
-            key = project.key("fact", several[0].key)
-            facts.append(KeptMemory(project.namespace, key, _fact(several), why))
+            key = project.key("fact", equal_notes[0].key)
+            facts.append(KeptMemory(project.namespace, key, _fact(equal_notes), why))
     if summary is not None:
-        known = {normalised(one.value["content"]) for one in facts}
-        facts += _concepts(project, summary, known)
-    lifted = {one.value["content"] for one in facts}
+        known_texts = {normalised(fact.value["content"]) for fact in facts}
+        facts += _concepts(project, summary, known_texts)
+    lifted = {fact.value["content"] for fact in facts}
     return [*facts, *_digests(project, lifted, summary)], passed_over
 
 
-def _when(one: Stored) -> tuple[datetime, int, int]:
-    return one.told_at, (one.turn or 0) if one.speaker else 0, one.id
+def _when(memory: Stored) -> tuple[datetime, int, int]:
+    return memory.told_at, (memory.turn or 0) if memory.speaker else 0, memory.id
 
 
 def own_labels(user_id: str | None) -> str:
     """The end of a namespace that is a user's own, behind the project's label; else nothing."""
-    return "".join(f"{one}." for one in users_labels(user_id))
+    return "".join(f"{label}." for label in users_labels(user_id))
 
 
-def _project(one: Stored) -> str:
+def _project(memory: Stored) -> str:
     """The namespace of its project, or of its user's own in it."""
-    label, dot, _ = one.namespace.partition(".")
-    own = own_labels(one.user_id)
+    label, dot, _ = memory.namespace.partition(".")
+    own = own_labels(memory.user_id)
     if dot and f"{label}." != own:
         return f"{label}.{own}"
-    project = one.value.get("project_id")
+    project = memory.value.get("project_id")
     named = project if isinstance(project, str) and project else None
     return f"{MemoryContext(tenant='_', project_id=named).namespace(Tier.WORKING)[1]}.{own}"
 
 
-def _lifted(several: Sequence[Stored], recalled: frozenset[int], *, stated: bool) -> str | None:
+def _lifted(notes: Sequence[Stored], recalled: frozenset[int], *, stated: bool) -> str | None:
     """Why a note is lifted that these tell together; None if it is not.
 
     Where what the user `stated` counts, a note that ends with a question mark does not.
     """
-    if any(one.value.get("pinned") is True for one in several):
+    if any(note.value.get("pinned") is True for note in notes):
         return PINNED
-    told = [one.importance for one in several if one.importance is not None]
-    if max(told, default=0.0) >= IMPORTANT:
+    importances = [note.importance for note in notes if note.importance is not None]
+    if max(importances, default=0.0) >= IMPORTANT:
         return f"importance >= {IMPORTANT:g}"
-    if any(one.id in recalled for one in several):
+    if any(note.id in recalled for note in notes):
         return RECALLED
-    first = several[0]
+    first = notes[0]
     if not stated or first.value.get("source", Source.USER) != Source.USER:
         return None
     asks = visible(ends_of(first.content)).rstrip().endswith(("?", "\N{ARABIC QUESTION MARK}"))
     return None if asks else STATED
 
 
-def _fact(several: Sequence[Stored]) -> dict[str, Any]:
+def _fact(notes: Sequence[Stored]) -> dict[str, Any]:
     """The value of a memory that says what these do, in the words of the first."""
-    first = several[0]
-    value = {name: one for name, one in first.value.items() if name not in ("turn", "text")}
+    first = notes[0]
+    value = {name: entry for name, entry in first.value.items() if name not in ("turn", "text")}
     return {
         **value,
         "content": first.content,
         "memory_type": "semantic",
         "occurred_at": first.told_at.isoformat(),
-        **_shared(several),
+        **_shared(notes),
         "metadata": _learned(first.value.get("metadata")),
     }
 
 
-def _concepts(project: ProjectNotes, summary: Summary, known: set[str]) -> Iterator[KeptMemory]:
+def _concepts(
+    project: ProjectNotes, summary: Summary, known_texts: set[str]
+) -> Iterator[KeptMemory]:
     """What a model learned, but for what says the same as what is stored anyhow."""
-    for one in summary.concepts:
-        if normalised(one.content) in known:
+    for concept in summary.concepts:
+        if normalised(concept.content) in known_texts:
             continue
-        known.add(normalised(one.content))
-        several = [project.told[place] for place in one.notes]
-        value = _drawn_from(several, one.content, "semantic") | {
-            **_shared(several),
-            "occurred_at": max(each.told_at for each in several).isoformat(),
-            "metadata": _learned({"notes": [_shortened(each.content) for each in several]}),
+        known_texts.add(normalised(concept.content))
+        sources = [project.told[place] for place in concept.notes]
+        value = _drawn_from(sources, concept.content, "semantic") | {
+            **_shared(sources),
+            "occurred_at": max(each.told_at for each in sources).isoformat(),
+            "metadata": _learned({"notes": [_shortened(each.content) for each in sources]}),
         }
-        key = project.key("concept", one.content)
-        yield KeptMemory(project.namespace, key, value, LEARNED, project.staying(several))
+        key = project.key("concept", concept.content)
+        yield KeptMemory(project.namespace, key, value, LEARNED, project.staying(sources))
 
 
-def _drawn_from(several: Sequence[Stored], content: str, kind: str) -> dict[str, Any]:
+def _drawn_from(sources: Sequence[Stored], content: str, kind: str) -> dict[str, Any]:
     """The value of a memory that tells of these: their tags, and what all say of their session."""
     whose = {}
     for name in ("project_id", "session_id", "agent_id"):
-        names = {one.value.get(name) for one in several if isinstance(one.value.get(name), str)}
+        names = {
+            source.value.get(name) for source in sources if isinstance(source.value.get(name), str)
+        }
         if len(names) == 1:
             whose[name] = names.pop()
     return {
         **whose,
-        **provenance_of(one.value for one in several),
+        **provenance_of(source.value for source in sources),
         "content": content,
         "memory_type": kind,
-        "occurred_at": several[0].told_at.isoformat(),
-        **_shared(several, rated=False),
+        "occurred_at": sources[0].told_at.isoformat(),
+        **_shared(sources, rated=False),
         "metadata": {"promoted_from": WORKING},
     }
 
 
-def _shared(several: Sequence[Stored], *, rated: bool = True) -> dict[str, Any]:
+def _shared(memories: Sequence[Stored], *, rated: bool = True) -> dict[str, Any]:
     """The tags of all, and the highest importance that was told, if there are any."""
-    lists = (one.value.get("tags") for one in several)
+    lists = (memory.value.get("tags") for memory in memories)
     tags = [tag for some in lists if isinstance(some, list) for tag in some if isinstance(tag, str)]
-    told = [one.importance for one in several if rated and one.importance is not None]
-    found = {"tags": list(dict.fromkeys(tags)), "importance": max(told, default=None)}
-    return {name: one for name, one in found.items() if one not in ([], None)}
+    importances = [
+        memory.importance for memory in memories if rated and memory.importance is not None
+    ]
+    shared = {"tags": list(dict.fromkeys(tags)), "importance": max(importances, default=None)}
+    return {name: entry for name, entry in shared.items() if entry not in ([], None)}
 
 
-def _learned(given: object) -> dict[str, Any]:
+def _learned(metadata: object) -> dict[str, Any]:
     """The metadata of what was learned: that it is a fact, if nobody told of which kind it is."""
-    own = given if isinstance(given, Mapping) else {}
+    own = metadata if isinstance(metadata, Mapping) else {}
     return {"category": "fact", **own, "promoted_from": WORKING}
 
 
@@ -485,25 +500,27 @@ def _digests(
     project: ProjectNotes, lifted: set[str], summary: Summary | None
 ) -> Iterator[KeptMemory]:
     """What happened, in order; in several parts if it is long. What stays is not told again."""
-    parts = list(batches((_line(one, lifted) for one in project.notes), len, PART)) or [[]]
-    told = project.notes if summary is None else project.told
-    first, last = (f"{told[place].told_at:%Y-%m-%d %H:%M}" for place in (0, -1))
+    parts = list(batches((_line(note, lifted) for note in project.notes), len, PART)) or [[]]
+    memories = project.notes if summary is None else project.told
+    first, last = (f"{memories[place].told_at:%Y-%m-%d %H:%M}" for place in (0, -1))
     for number, lines in enumerate(parts, 1):
         name = f"Session {project.session}" if project.session else "Notes"
         head = f"{name}, {first} to {last} UTC"
         if len(parts) > 1:
             head += f", part {number} of {len(parts)}"
-        said = [summary.content] if summary is not None and number == 1 else []
-        value = _drawn_from(told, "\n".join([f"{head}:", *said, *lines]), "episodic")
+        summary_lines = [summary.content] if summary is not None and number == 1 else []
+        value = _drawn_from(memories, "\n".join([f"{head}:", *summary_lines, *lines]), "episodic")
         key = project.key("digest", number)
-        yield KeptMemory(project.namespace, key, value, None, project.staying(told if said else ()))
+        yield KeptMemory(
+            project.namespace, key, value, None, project.staying(memories if summary_lines else ())
+        )
 
 
-def _line(one: Stored, lifted: set[str]) -> str:
+def _line(note: Stored, lifted: set[str]) -> str:
     """A note in the digest: in short if it is stored for itself, else in its own words."""
-    content = _shortened(one.content) if one.content in lifted else one.content
-    who = f"{one.speaker}: " if one.speaker else ""
-    return f"- {one.told_at.astimezone(UTC):%Y-%m-%d %H:%M} {who}{content}"
+    content = _shortened(note.content) if note.content in lifted else note.content
+    who = f"{note.speaker}: " if note.speaker else ""
+    return f"- {note.told_at.astimezone(UTC):%Y-%m-%d %H:%M} {who}{content}"
 
 
 def _shortened(text: str) -> str:

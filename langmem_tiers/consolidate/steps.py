@@ -175,17 +175,17 @@ def version(moment: datetime) -> str:
 
 
 def decision(
-    one: MemoryRow,
+    memory: MemoryRow,
     reason: str,
     target: MemoryRow | None = None,
     detail: dict[str, Any] | None = None,
 ) -> StepDecision:
     """That something is to become of a memory."""
     return StepDecision(
-        id=one.id,
-        namespace=one.namespace,
-        key=one.key,
-        version=version(one.updated_at),
+        id=memory.id,
+        namespace=memory.namespace,
+        key=memory.key,
+        version=version(memory.updated_at),
         reason=reason,
         target=None if target is None else target.id,
         target_namespace=None if target is None else target.namespace,
@@ -196,18 +196,18 @@ def decision(
 
 
 def finding(
-    one: MemoryRow, reason: str, other: tuple[str, str] | None = None, near: float | None = None
+    memory: MemoryRow, reason: str, other: tuple[str, str] | None = None, near: float | None = None
 ) -> Finding:
     """Report a memory, alone or beside `other` (its namespace and key), to which it is so near."""
     namespace, key = (None, None) if other is None else other
-    found = Finding(
-        namespace=one.namespace,
-        key=one.key,
+    finding = Finding(
+        namespace=memory.namespace,
+        key=memory.key,
         target_namespace=namespace,
         target_key=key,
         reason=reason,
     )
-    return found if near is None else {**found, "near": near}
+    return finding if near is None else {**finding, "near": near}
 
 
 def carried_out(
@@ -215,7 +215,7 @@ def carried_out(
 ) -> StepCounts:
     """Count decisions as carried out, but those `left`: by id, each with the reason."""
     return StepCounts(
-        done=counted(one["reason"] for one in decisions if one["id"] not in left),
+        done=counted(decision["reason"] for decision in decisions if decision["id"] not in left),
         left=counted(left.values()),
         moves=[*moves],
     )
@@ -229,8 +229,8 @@ def counted(reasons: Iterable[str]) -> dict[str, int]:
 def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """The sum of several counts by reason."""
     total: dict[str, int] = {}
-    for one in counts:
-        for reason, number in one.items():
+    for reasons in counts:
+        for reason, number in reasons.items():
             total[reason] = total.get(reason, 0) + number
     return total
 
@@ -259,9 +259,11 @@ def reviewed(proposals: Sequence[Proposal], *, hands_over: bool) -> ReviewedBatc
     needed: set[int] = set()
     standing: list[StepDecision] = []
     fallen: set[int] = set()
-    decisions = [one for proposal in proposals for one in proposal["decisions"]]
-    for one in sorted(decisions, key=lambda one: (one["id"], one["target"] or 0)):
-        source, target = one["id"], one["target"]
+    decisions = [decision for proposal in proposals for decision in proposal["decisions"]]
+    for decision in sorted(
+        decisions, key=lambda decision: (decision["id"], decision["target"] or 0)
+    ):
+        source, target = decision["id"], decision["target"]
         if source in gone:
             continue
         if hands_over and (source in needed or target in gone):
@@ -269,9 +271,9 @@ def reviewed(proposals: Sequence[Proposal], *, hands_over: bool) -> ReviewedBatc
             continue
         gone.add(source)
         needed.update(() if target is None else (target,))
-        standing.append(one)
-    findings = [found for one in proposals for found in one.get("findings", ())]
-    kept = added(one["kept"] for one in proposals)
+        standing.append(decision)
+    findings = [finding for proposal in proposals for finding in proposal.get("findings", ())]
+    kept = added(proposal["kept"] for proposal in proposals)
     return ReviewedBatches(standing, sorted(fallen - gone), kept, findings)
 
 
@@ -316,8 +318,8 @@ class Stored(NamedTuple):
     @property
     def importance(self) -> float | None:
         """In 0…1, if somebody told."""
-        given: Any = self.value.get("importance")
-        return given if is_number(given) else None
+        importance: Any = self.value.get("importance")
+        return importance if is_number(importance) else None
 
     @property
     def memory_type(self) -> str:
@@ -327,8 +329,8 @@ class Stored(NamedTuple):
     @property
     def speaker(self) -> str | None:
         """Who said it, if that was told."""
-        told = self.value.get("speaker")
-        return told if isinstance(told, str) else None
+        speaker = self.value.get("speaker")
+        return speaker if isinstance(speaker, str) else None
 
     @property
     def told_by(self) -> tuple[object, ...]:
@@ -378,12 +380,12 @@ class LockedRows(NamedTuple):
     moves: dict[str, list[int] | None]
     """Those that were written before, with what they moved to a target if that was several."""
 
-    def has_done(self, move: str, one: StepDecision) -> bool:
+    def has_done(self, move: str, decision: StepDecision) -> bool:
         """Whether a decision was carried out before."""
-        if one["target"] is None or move not in self.moves:
+        if decision["target"] is None or move not in self.moves:
             return move in self.moves
-        several = self.moves[move]
-        return several is None or one["id"] in several
+        sources = self.moves[move]
+        return sources is None or decision["id"] in sources
 
 
 def select(cycle: Cycle, statement: str, after: int, limit: int, **params: Any) -> Flow[list[int]]:
@@ -409,22 +411,24 @@ def hold(
     """
     keys = [(cycle.tenant, "", LOCK)]
     ids: set[int] = set()
-    for one in decisions:
-        ids.add(one["id"])
-        keys.append((cycle.tenant, one["namespace"], one["key"]))
-        if one["target"] is not None:
-            ids.add(one["target"])
-            keys.append((cycle.tenant, one["target_namespace"] or "", one["target_key"] or ""))
+    for decision in decisions:
+        ids.add(decision["id"])
+        keys.append((cycle.tenant, decision["namespace"], decision["key"]))
+        if decision["target"] is not None:
+            ids.add(decision["target"])
+            keys.append(
+                (cycle.tenant, decision["target_namespace"] or "", decision["target_key"] or "")
+            )
     calls = (
         lock_call(keys, cycle.options),
         cycle.guard,
         Call("known_moves", {**cycle.params, "events": sorted(set(moves))}),
         Call("hold_memories", {**cycle.params, "ids": sorted(ids)}),
     )
-    _, guarded, known, rows = yield Query(calls)
+    _, guarded, written, rows = yield Query(calls)
     check_guard(guarded, cycle.tenant)
     held = (StoredNow(*row) for row in rows)
-    return LockedRows({one.id: one for one in held}, {row[0]: row[1] for row in known})
+    return LockedRows({memory.id: memory for memory in held}, {row[0]: row[1] for row in written})
 
 
 def move_id(cycle: Cycle, step: str, source: int, target: int | None = None) -> str:
@@ -444,23 +448,26 @@ class MovingStep(CycleStep):
 
     def moves(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> dict[int, str]:
         """The move of each memory, by id."""
-        return {one["id"]: move_id(cycle, self.name, one["id"], one["target"]) for one in decisions}
+        return {
+            decision["id"]: move_id(cycle, self.name, decision["id"], decision["target"])
+            for decision in decisions
+        }
 
-    def against(self, held: LockedRows, one: StepDecision, move: str) -> str | None:  # noqa: ARG002 - some look at it
+    def against(self, held: LockedRows, decision: StepDecision, move: str) -> str | None:  # noqa: ARG002 - some look at it
         """Why a decision cannot be carried out any more; None if it can."""
-        memory = held.memories.get(one["id"])
+        memory = held.memories.get(decision["id"])
         if memory is None or not memory.alive:
             return GONE
         if memory.state is not None or memory.tier not in self.tiers:
             return CHANGED
-        if version(memory.updated_at) != one["version"]:
+        if version(memory.updated_at) != decision["version"]:
             return CHANGED
-        if one["target"] is None:
+        if decision["target"] is None:
             return None
-        target = held.memories.get(one["target"])
+        target = held.memories.get(decision["target"])
         if target is None or not target.alive or target.state not in self.target_states:
             return TARGET_CHANGED
-        as_judged = version(target.updated_at) == one["target_version"]
+        as_judged = version(target.updated_at) == decision["target_version"]
         return None if as_judged else TARGET_CHANGED
 
     def records(
@@ -481,19 +488,26 @@ class MovingStep(CycleStep):
         """
         moves = self.moves(cycle, decisions)
         held = yield from hold(cycle, decisions, moves.values())
-        open_ = [one for one in decisions if not held.has_done(moves[one["id"]], one)]
-        against = {one["id"]: self.against(held, one, moves[one["id"]]) for one in open_}
-        left = {one: why for one, why in against.items() if why is not None}
-        todo = [one for one in open_ if one["id"] not in left]
+        open_ = [
+            decision for decision in decisions if not held.has_done(moves[decision["id"]], decision)
+        ]
+        against = {
+            decision["id"]: self.against(held, decision, moves[decision["id"]])
+            for decision in open_
+        }
+        left = {id_: why for id_, why in against.items() if why is not None}
+        todo = [decision for decision in open_ if decision["id"] not in left]
         params = {
             **cycle.params,
-            "ids": [one["id"] for one in todo],
-            "targets": [one["target"] for one in todo],
-            "events": [moves[one["id"]] for one in todo],
-            "reasons": [one["reason"] for one in todo],
+            "ids": [decision["id"] for decision in todo],
+            "targets": [decision["target"] for decision in todo],
+            "events": [moves[decision["id"]] for decision in todo],
+            "reasons": [decision["reason"] for decision in todo],
         }
         yield Query(tuple(self.records(cycle, todo, params)) if todo else (), commit=True)
-        moved = dict.fromkeys(moves[one["id"]] for one in decisions if one["id"] not in left)
+        moved = dict.fromkeys(
+            moves[decision["id"]] for decision in decisions if decision["id"] not in left
+        )
         return carried_out(decisions, left, moved)
 
 

@@ -69,12 +69,12 @@ class Revising(NamedTuple):
 
     def lock(self, *memories: Candidate) -> Call:
         """The call that makes all moves of the tenant, and writers of these, wait."""
-        keys = [(self.tenant, one.namespace, one.key) for one in memories]
+        keys = [(self.tenant, memory.namespace, memory.key) for memory in memories]
         return lock_call([(self.tenant, "", LOCK), *keys], self.options)
 
     def standing(self, *memories: Candidate) -> Call:
         """The call that reads how memories stand."""
-        ids = [one.id for one in memories]
+        ids = [memory.id for memory in memories]
         return Call("standing", {"tenant": self.tenant, "ids": ids})
 
 
@@ -94,7 +94,7 @@ class StandingNow(NamedTuple):
 
 
 @begun_anew
-def supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
+def supersede(old: Candidate, new: Candidate, revision: Revising) -> Flow[str]:
     """End the truth of a memory where that of another began; the move.
 
     Raises:
@@ -102,29 +102,29 @@ def supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
             or a tool or page says the other and the memory is trusted more, or the other is a
             user's and the memory is shared.
     """
-    _check_speaks_for(old, new, how.options)
-    _, rows = yield Query((how.lock(old, new), how.standing(old, new)))
-    found = {row[0]: StandingNow(*row) for row in rows}
-    for one in (old, new):
-        if one.id not in found:
-            raise InvalidInputError(f"{one.key!r} was deleted meanwhile")
-    for one, states in ((old, (None,)), (new, (None, _SUPERSEDED))):
-        if found[one.id].state not in states:
-            raise (yield from _not_current(one, found[one.id], how))
-    began, begins = found[old.id].began, found[new.id].ends_others
-    if begins < began or (begins == began and found[new.id].state is not None):
+    _check_speaks_for(old, new, revision.options)
+    _, rows = yield Query((revision.lock(old, new), revision.standing(old, new)))
+    standing = {row[0]: StandingNow(*row) for row in rows}
+    for memory in (old, new):
+        if memory.id not in standing:
+            raise InvalidInputError(f"{memory.key!r} was deleted meanwhile")
+    for memory, states in ((old, (None,)), (new, (None, _SUPERSEDED))):
+        if standing[memory.id].state not in states:
+            raise (yield from _not_current(memory, standing[memory.id], revision))
+    began, begins = standing[old.id].began, standing[new.id].ends_others
+    if begins < began or (begins == began and standing[new.id].state is not None):
         raise InvalidInputError(
             f"{new.key!r} is true from {begins.isoformat()}, which is not after {old.key!r} began, "
             f"{began.isoformat()}: supersede the other way round, or store it with valid_from"
         )
     move = str(uuid4())
     params = {
-        "tenant": how.tenant,
+        "tenant": revision.tenant,
         "ids": [old.id],
         "targets": [new.id],
         "events": [move],
         "reasons": [f"superseded by {new.key}"],
-        "now": how.now,
+        "now": revision.now,
     }
     yield Query((Call("record_supersessions", params),), commit=True)
     return move
@@ -134,7 +134,7 @@ def _check_speaks_for(old: Candidate, new: Candidate, options: StoreOptions) -> 
     """Refuse a memory that may not end another one, whenever either is true."""
     if old.id == new.id:
         raise InvalidInputError(f"{old.key!r} cannot supersede itself: name the newer memory")
-    users = [options.user_of(Place(one.tenant, one.namespace)) for one in (old, new)]
+    users = [options.user_of(Place(memory.tenant, memory.namespace)) for memory in (old, new)]
     if users[1] not in (None, users[0]):
         raise InvalidInputError(
             f"{old.key!r} is shared, and {new.key!r} is a user's own, which does not supersede it: "
@@ -148,11 +148,13 @@ def _check_speaks_for(old: Candidate, new: Candidate, options: StoreOptions) -> 
         )
 
 
-def _not_current(one: Candidate, stands: StandingNow, how: Revising) -> Flow[InvalidInputError]:
+def _not_current(
+    memory: Candidate, stands: StandingNow, revision: Revising
+) -> Flow[InvalidInputError]:
     """Why a memory can have no part in a supersession, and what to do."""
-    (rows,) = yield Query((Call("successors", {"tenant": how.tenant, "id": one.id}),))
+    (rows,) = yield Query((Call("successors", {"tenant": revision.tenant, "id": memory.id}),))
     ways = {
-        "retracted": f"truth.restore({one.key!r}) first, if it was true after all",
+        "retracted": f"truth.restore({memory.key!r}) first, if it was true after all",
         "suspect": "restore what it came from first, or store what is right",
     }
     for _, by, _, kind, move in rows[:1]:
@@ -162,12 +164,12 @@ def _not_current(one: Candidate, stands: StandingNow, how: Revising) -> Flow[Inv
         ways["consolidated"] = f"it was {kind} and lives on in {by!r}. Name that one"
     way = ways.get(str(stands.state), "what is superseded is current, and so is what supersedes")
     already = " already" if stands.state == _SUPERSEDED else ""
-    return InvalidInputError(f"{one.key!r} is {stands.state}{already}: {way}")
+    return InvalidInputError(f"{memory.key!r} is {stands.state}{already}: {way}")
 
 
 @begun_anew
 def retract(
-    one: Candidate, reason: str, how: Revising, *, answers: bool = False
+    memory: Candidate, reason: str, revision: Revising, *, answers: bool = False
 ) -> Flow[Retraction]:
     """Take a memory back, and make suspect all that came from it, in one transaction.
 
@@ -179,46 +181,50 @@ def retract(
     """
     move = str(uuid4())
     params = {
-        "tenant": how.tenant,
-        "id": one.id,
+        "tenant": revision.tenant,
+        "id": memory.id,
         "event": move,
-        "now": how.now,
+        "now": revision.now,
         "detail": json.dumps({"reasons": [reason]}),
     }
     answered = {"answered": str(uuid4()), "assistants": sorted(ASSISTANT_ROLES)}
     derived = (Call("derive_answers", {**params, **answered}),) if answers else ()
-    *_, marked, doubted, known = yield Query(
+    *_, marked, doubted, moves = yield Query(
         (
-            how.lock(one),
+            revision.lock(memory),
             *derived,
             Call("retract", params),
-            _doubt(how.tenant, one.id),
+            _doubt(revision.tenant, memory.id),
             Call("retraction", params),
         ),
         commit=True,
     )
-    if not known:
+    if not moves:
         raise InvalidInputError(
-            f"{one.key!r} was deleted meanwhile, or is quarantined: what is quarantined is not "
+            f"{memory.key!r} was deleted meanwhile, or is quarantined: what is quarantined is not "
             "recalled, and admin.reject() deletes it"
         )
-    seen = [row[1] for row in doubted if row[3] in (None, how.context.user_id)]
+    seen = [row[1] for row in doubted if row[3] in (None, revision.context.user_id)]
     suspects = tuple(sorted(seen)) if marked else ()
-    return Retraction(key=one.key, move=known[0][0], suspects=suspects)
+    return Retraction(key=memory.key, move=moves[0][0], suspects=suspects)
 
 
 @begun_anew
-def restore(one: Candidate, how: Revising) -> Flow[Restoration]:
+def restore(memory: Candidate, revision: Revising) -> Flow[Restoration]:
     """Undo the retraction of a memory; what came from it alone is what it was before.
 
     Raises:
         InvalidInputError: if it is neither retracted, nor suspect without reason.
     """
-    params = {**how.context.whose, "id": one.id, "now": how.now}
-    _, rows, origins = yield Query((how.lock(one), how.standing(one), Call("derivation", params)))
+    params = {**revision.context.whose, "id": memory.id, "now": revision.now}
+    _, rows, origins = yield Query(
+        (revision.lock(memory), revision.standing(memory), Call("derivation", params))
+    )
     state = rows[0][1] if rows else None
     if state not in ("retracted", "suspect"):
-        raise InvalidInputError(f"{one.key!r} is {state or 'current'}: nothing is to be restored")
+        raise InvalidInputError(
+            f"{memory.key!r} is {state or 'current'}: nothing is to be restored"
+        )
     retracted = sorted(
         {
             repr(key) if seen else "what is another user's"
@@ -228,16 +234,16 @@ def restore(one: Candidate, how: Revising) -> Flow[Restoration]:
     )
     if state == "suspect" and retracted:
         raise InvalidInputError(
-            f"{one.key!r} is suspect, as it came from {', '.join(retracted[:3])}: "
+            f"{memory.key!r} is suspect, as it came from {', '.join(retracted[:3])}: "
             "restore that, or store what is right"
         )
     undo = "undo_retraction" if state == "retracted" else "undo_rewriting"
-    _, changed = yield Query((Call(undo, params), _doubt(how.tenant, one.id)), commit=True)
-    seen = [row[:3] for row in changed if row[3] in (None, how.context.user_id)]
-    own = (stands for id_, _, stands in seen if id_ == one.id)
-    others = (key for id_, key, stands in seen if id_ != one.id and stands != "suspect")
+    _, changed = yield Query((Call(undo, params), _doubt(revision.tenant, memory.id)), commit=True)
+    seen = [row[:3] for row in changed if row[3] in (None, revision.context.user_id)]
+    own = (stands for id_, _, stands in seen if id_ == memory.id)
+    others = (key for id_, key, stands in seen if id_ != memory.id and stands != "suspect")
     return Restoration(
-        key=one.key,
+        key=memory.key,
         state=next(own, "suspect" if retracted else None),
         restored=tuple(sorted(others)),
     )
@@ -269,11 +275,11 @@ class Version(NamedTuple):
     def __str__(self) -> str:
         """What it says, and when it was true."""
         true = f"{_minute(self.valid_from)} – {_minute(self.valid_to)}".rstrip()
-        known = "" if self.state_at is None else f" since {_minute(self.state_at)}"
+        since = "" if self.state_at is None else f" since {_minute(self.state_at)}"
         by = "" if self.superseded_by is None else f" by {plain(self.superseded_by)}"
-        stands = f"{self.state or 'current'}{known}{by}"
-        said = f"{shortened(self.content, LINE)} " if self.content else ""
-        return f"{true}: {said}({plain(self.key)}, {stands})"
+        stands = f"{self.state or 'current'}{since}{by}"
+        content = f"{shortened(self.content, LINE)} " if self.content else ""
+        return f"{true}: {content}({plain(self.key)}, {stands})"
 
 
 class Successor(NamedTuple):
@@ -316,10 +322,10 @@ class History:
         for successor in self.successors:
             lines.append(successor.told(at))
             at = successor.namespace
-        for one in self.events:
-            undone = " (rolled back)" if one.undone_at else ""
-            why = plain("; ".join(one.reasons))
-            lines.append(f"{_minute(one.at)} {one.kind}{undone}: {why}")
+        for event in self.events:
+            undone = " (rolled back)" if event.undone_at else ""
+            why = plain("; ".join(event.reasons))
+            lines.append(f"{_minute(event.at)} {event.kind}{undone}: {why}")
         return "\n".join(lines)
 
 
@@ -327,18 +333,18 @@ def _minute(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d %H:%M}"
 
 
-def history(one: Candidate, context: MemoryContext) -> Flow[History]:
+def history(memory: Candidate, context: MemoryContext) -> Flow[History]:
     """Read the history of a memory in that context, in one round trip."""
     tenant = context.root
-    params = {**context.whose, "id": one.id}
+    params = {**context.whose, "id": memory.id}
     names = ("versions", "successors", "history_of")
     versions, successors, events = yield Query(
         tuple(Call(name, params) for name in names), commit=True
     )
     return History(
-        key=one.key,
-        namespace=one.place[0],
-        versions=tuple(_version(row, context, one) for row in versions),
+        key=memory.key,
+        namespace=memory.place[0],
+        versions=tuple(_version(row, context, memory) for row in versions),
         successors=tuple(Successor(decode(tenant, row[0]), *row[1:]) for row in successors),
         events=tuple(move_record(row) for row in events),
     )
@@ -347,19 +353,19 @@ def history(one: Candidate, context: MemoryContext) -> Flow[History]:
 def history_of_gone(key: str, context: MemoryContext) -> Flow[History | None]:
     """What was done to a memory that was rejected or made room; None if none is reached."""
     rows = yield from rows_of("history_of_gone", **context.whose, key=key)
-    told = [
+    reached = [
         (place, row[2:])
         for row in rows
         if context.reaches(row[1] or Tier.WORKING, place := decode(context.root, row[0]))
     ]
-    if not told:
+    if not reached:
         return None
     return History(
         key=key,
-        namespace=told[-1][0],
+        namespace=reached[-1][0],
         versions=(),
         successors=(),
-        events=tuple(move_record(row) for _, row in told),
+        events=tuple(move_record(row) for _, row in reached),
     )
 
 
@@ -367,5 +373,5 @@ def _version(row: Row, context: MemoryContext, asked: Candidate) -> Version:
     namespace, key, tier, value, *rest = row
     place = decode(context.root, namespace)
     own = (place, key) == (asked.place[0], asked.key)
-    said = content_of(value) if own else said_beside(value, rest[0], Tier(tier), place, context)
-    return Version(place, key, Tier(tier), said, *rest)
+    content = content_of(value) if own else said_beside(value, rest[0], Tier(tier), place, context)
+    return Version(place, key, Tier(tier), content, *rest)

@@ -61,7 +61,7 @@ class Status(StrEnum):
 OPEN: tuple[Status, ...] = (Status.PENDING, Status.LEASED, Status.DELIVERED)
 """What is neither closed nor expired."""
 STORED_AS: Mapping[Status, tuple[Status, ...]] = {
-    **{one: (one,) for one in Status},
+    **{status: (status,) for status in Status},
     Status.LEASED: (Status.PENDING,),
     Status.EXPIRED: (Status.EXPIRED, Status.PENDING, Status.DELIVERED),
 }
@@ -119,15 +119,15 @@ class Reminder(_Prospective):
     """Until when it waits to be acknowledged; None is delivered already."""
 
 
-def facts(one: Reminder) -> dict[str, Any]:
+def facts(reminder: Reminder) -> dict[str, Any]:
     """A reminder as JSON, for a graph's state."""
     return {
-        "key": one.key,
-        "content": one.content,
-        "priority": str(one.priority),
-        "trigger": str(one.trigger),
-        "due_at": one.due_at.isoformat(),
-        "token": one.token,
+        "key": reminder.key,
+        "content": reminder.content,
+        "priority": str(reminder.priority),
+        "trigger": str(reminder.trigger),
+        "due_at": reminder.due_at.isoformat(),
+        "token": reminder.token,
     }
 
 
@@ -138,7 +138,7 @@ NextTools = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 
 DEFAULT_REMINDERS = 10
 """Reminders that one call raises at most: as many as the specification lists."""
-TRIGGER_KINDS = tuple(one.kind for one in TRIGGERS.values())
+TRIGGER_KINDS = tuple(trigger.kind for trigger in TRIGGERS.values())
 _MOST_SECONDS = 30 * 86_400.0
 
 
@@ -146,10 +146,14 @@ def checked_predicates(predicates: object) -> Predicates:
     """Functions of a graph's state by name; none if None."""
     if predicates is None:
         return {}
-    for given, predicate in checked_mapping(predicates, "predicates", "{'full': is_full}").items():
-        name(given, "the name of a predicate")
+    for predicate_name, predicate in checked_mapping(
+        predicates, "predicates", "{'full': is_full}"
+    ).items():
+        name(predicate_name, "the name of a predicate")
         if not callable(predicate):
-            raise InvalidTypeError(f"predicates maps names to functions; see {short(given)}")
+            raise InvalidTypeError(
+                f"predicates maps names to functions; see {short(predicate_name)}"
+            )
     return cast("Predicates", predicates)
 
 
@@ -255,8 +259,8 @@ def remind(
         rows = yield from rows_of(
             "raise_intentions",
             **here,
-            ids=[one.id for one in due],
-            nexts=[again(one.trigger, now, one.expires_at) for one in due],
+            ids=[intention.id for intention in due],
+            nexts=[again(intention.trigger, now, intention.expires_at) for intention in due],
             holder=holder,
             leased_until=until,
         )
@@ -285,19 +289,19 @@ def _looked(
     if holder is not None and (held := further.pop()):
         return _in_order(held), occasion, first
     for ((waits,),) in further:
-        found = (yield from topics()) if waits else frozenset()
-        if found:
-            return [], occasion._replace(topics=found), None
+        raised_topics = (yield from topics()) if waits else frozenset()
+        if raised_topics:
+            return [], occasion._replace(topics=raised_topics), None
     return [], occasion, first
 
 
 def _in_order(rows: Sequence[Row]) -> list[Reminder]:
     """Rows of raise_intentions as reminders, in the order in which they are raised."""
-    found = []
-    for one, rank, due_at, fence, trigger, until, *memory in sorted(rows, key=itemgetter(1, 2, 0)):
+    reminders = []
+    for id_, rank, due_at, fence, trigger, until, *memory in sorted(rows, key=itemgetter(1, 2, 0)):
         intended = _intended(memory, rank, trigger, due_at)
-        found.append(Reminder(**intended, token=f"{one}.{fence}", leased_until=until))
-    return found
+        reminders.append(Reminder(**intended, token=f"{id_}.{fence}", leased_until=until))
+    return reminders
 
 
 def _intended(
@@ -327,17 +331,22 @@ def _page(occasion: Occasion, here: Here, limit: int, place: tuple[int, datetime
         triggers.When.kind: words,
         triggers.BeforeTool.kind: [call.name for call in occasion.calls],
         triggers.If.kind: [*occasion.true],
-        triggers.Topic.kind: [triggers.Topic(one).found_by for one in occasion.topics],
+        triggers.Topic.kind: [triggers.Topic(topic).found_by for topic in occasion.topics],
     }
     asked = [*names] if kinds is None else [*kinds, triggers.Topic.kind]
-    pairs = [(kind, one) for kind in names if kind in asked for one in sorted(set(names[kind]))]
+    pairs = [
+        (kind, trigger_name)
+        for kind in names
+        if kind in asked
+        for trigger_name in sorted(set(names[kind]))
+    ]
     after_priority, after_due, after_id = place
     params = {
         **here,
         "timed": kinds is None or triggers.At.kind in kinds,
         "narrowed": kinds is not None,
         "kinds": [kind for kind, _ in pairs],
-        "names": [one for _, one in pairs],
+        "names": [trigger_name for _, trigger_name in pairs],
         "words": words,
         "limit": max(_PAGE, limit),
         "after_priority": after_priority,
@@ -351,23 +360,23 @@ def _due(
     occasion: Occasion, here: Here, limit: int, judge: BaseChatModel | None, rows: Rows | None
 ) -> Flow[list[Due]]:
     """The first that are due, page by page; `rows` are the first page, if it is known."""
-    found: list[Due] = []
+    due: list[Due] = []
     place = _FIRST
-    while len(found) < limit:
+    while len(due) < limit:
         if rows is None:
             (rows,) = yield Query((_page(occasion, here, limit, place),), commit=True)
         page = [
-            Due(one, rank, due_at, triggers.of_json(trigger), raised, ends)
-            for one, rank, due_at, trigger, raised, ends in rows
+            Due(id_, rank, due_at, triggers.of_json(trigger), raised, ends)
+            for id_, rank, due_at, trigger, raised, ends in rows
         ]
         rows = None
         judged = yield from _judged(page, occasion, judge)
-        found += [one for one in page if one.is_met(judged)]
+        due += [intention for intention in page if intention.is_met(judged)]
         if len(page) < max(_PAGE, limit):
             break
         last = page[-1]
         place = last.rank, last.due_at, last.id
-    return found[:limit]
+    return due[:limit]
 
 
 def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None) -> Flow[Occasion]:
@@ -375,16 +384,22 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None
     query = occasion.query
     if judge is None or query is None:
         return occasion
-    waiting, held = [one.trigger for one in page], features(query)
-    cues = {one.cue for one in waiting if isinstance(one, triggers.When) and held >= {*one.words}}
+    waiting, held = [intention.trigger for intention in page], features(query)
+    cues = {
+        trigger.cue
+        for trigger in waiting
+        if isinstance(trigger, triggers.When) and held >= {*trigger.words}
+    }
     near = [
-        one for one in waiting if isinstance(one, triggers.Topic) and one.about in occasion.topics
+        trigger
+        for trigger in waiting
+        if isinstance(trigger, triggers.Topic) and trigger.about in occasion.topics
     ]
-    cues |= {one.about for one in near}
+    cues |= {topic.about for topic in near}
     if not cues:
         return occasion
     shown = yield from judged_cues(judge, query, sorted(cues))
-    topics = frozenset(one.about for one in near if one.about in shown)
+    topics = frozenset(topic.about for topic in near if topic.about in shown)
     return occasion._replace(shown=shown, topics=topics)
 
 

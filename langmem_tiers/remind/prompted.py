@@ -57,15 +57,21 @@ def intended_in(prompt: str) -> Intended | None:
         ```
     """
     ends = ends_of(prompt)
-    found = [one.strip() for one in sentences_of(ends) if _intends(one)]
-    return Intended(_priority_of(ends, " ".join(found)), " ".join(found)) if found else None
+    sentences = [sentence.strip() for sentence in sentences_of(ends) if _intends(sentence)]
+    return (
+        Intended(_priority_of(ends, " ".join(sentences)), " ".join(sentences))
+        if sentences
+        else None
+    )
 
 
 def _intends(sentence: str) -> bool:
     if sentence.endswith("?"):
         return False
-    said = ((one, _KEYWORD.search(one)) for one in sentence.split(","))
-    return any(found and not DENIED.search(one[: found.start()]) for one, found in said)
+    clauses = ((clause, _KEYWORD.search(clause)) for clause in sentence.split(","))
+    return any(
+        keyword and not DENIED.search(clause[: keyword.start()]) for clause, keyword in clauses
+    )
 
 
 def _priority_of(prompt: str, intended: str) -> Priority:
@@ -109,14 +115,14 @@ class Timed(NamedTuple):
     """Why there is none."""
 
 
-def checked_languages(given: object) -> tuple[str, ...]:
+def checked_languages(languages: object) -> tuple[str, ...]:
     """The languages that times are to be read in, checked.
 
     Raises:
         InvalidInputError: for what is no list of languages that dateparser knows.
         MissingExtraError: for other languages than the default, without dateparser.
     """
-    named = tuple(checked_strings(given, "languages"))
+    named = tuple(checked_strings(languages, "languages"))
     if named == LANGUAGES:
         return LANGUAGES
     if not named:
@@ -125,11 +131,11 @@ def checked_languages(given: object) -> tuple[str, ...]:
         from dateparser.data.languages_info import language_order
     except ImportError as error:
         raise MissingExtraError(NO_EXTRA) from error
-    for one in named:
-        if one not in language_order:
+    for language in named:
+        if language not in language_order:
             raise InvalidInputError(
-                f"languages has {short(one)}, which dateparser does not know: use codes such as "
-                "'en' or 'de'"
+                f"languages has {short(language)}, which dateparser does not know: use codes such "
+                "as 'en' or 'de'"
             )
     return named
 
@@ -159,12 +165,14 @@ def time_in(text: str, now: datetime, languages: Sequence[str] = LANGUAGES) -> T
     with _ALONE:
         spans = search_dates(ends_of(text, _LOOKED_AT), languages=[*languages], settings=future)
         read = _Reader(base, languages)
-        moments = {one for span, _ in spans or () if (one := read.moment(span)) is not None}
+        moments = {
+            read_moment for span, _ in spans or () if (read_moment := read.moment(span)) is not None
+        }
     if len(moments) != 1:
         return Timed(None, SEVERAL if moments else NO_TIME)
     (moment,) = moments
-    known = moment if moment.tzinfo is not None else moment.replace(tzinfo=now.tzinfo)
-    return Timed(At(known, timezone=getattr(now.tzinfo, "key", "UTC")))
+    zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=now.tzinfo)
+    return Timed(At(zoned, timezone=getattr(now.tzinfo, "key", "UTC")))
 
 
 def _settings(base: datetime, prefers: str) -> dict[str, Any]:
@@ -183,30 +191,32 @@ class _Reader:
 
         self._base = base
         self._whole = parser("future")
-        self._spans = [parser(one, PARSERS=["relative-time"]) for one in ("future", "past")]
+        self._spans = [
+            parser(direction, PARSERS=["relative-time"]) for direction in ("future", "past")
+        ]
 
     def moment(self, span: str) -> datetime | None:
         """The moment to come that a part names; None if it names none for sure."""
         read = self._whole.get_date_data(span)
-        found: datetime | None = read.date_obj
-        if found is None or not self._is_sure(span):
+        moment: datetime | None = read.date_obj
+        if moment is None or not self._is_sure(span):
             return None
         if read.period in _EXACT:
-            return found if found.replace(tzinfo=None) > self._base else None
-        if read.period not in _DAYS or self._passed_over(span, found):
+            return moment if moment.replace(tzinfo=None) > self._base else None
+        if read.period not in _DAYS or self._passed_over(span, moment):
             return None
-        return datetime.combine(found, START) if found.date() >= self._base.date() else None
+        return datetime.combine(moment, START) if moment.date() >= self._base.date() else None
 
     def _is_sure(self, span: str) -> bool:
         """Whether it has a number or a word that is long enough, and lies on one side of now."""
         words = _WORD.findall(span)
-        long = any(len(one) >= _SHORT or max(one) >= _SPELT for one in words)
-        ahead, behind = (one.get_date_data(span).date_obj for one in self._spans)
+        long = any(len(word) >= _SHORT or max(word) >= _SPELT for word in words)
+        ahead, behind = (parser.get_date_data(span).date_obj for parser in self._spans)
         return (long or bool(_NUMBER.search(span))) and ahead == behind
 
-    def _passed_over(self, span: str, found: datetime) -> bool:
+    def _passed_over(self, span: str, day: datetime) -> bool:
         """Whether a number of it is of no consequence for the day: it may be an hour."""
-        numbers = (one for one in _NUMBER.finditer(span) if one[0] != str(found.year))
-        rests = (f"{span[: one.start()]}{span[one.end() :]}" for one in numbers)
+        numbers = (number for number in _NUMBER.finditer(span) if number[0] != str(day.year))
+        rests = (f"{span[: number.start()]}{span[number.end() :]}" for number in numbers)
         others = (self._whole.get_date_data(rest).date_obj for rest in rests)
-        return any(other is not None and other.date() == found.date() for other in others)
+        return any(other is not None and other.date() == day.date() for other in others)

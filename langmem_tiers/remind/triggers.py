@@ -74,18 +74,20 @@ def checked_rule(rule: object) -> str:
     Raises:
         InvalidInputError: for anything else.
     """
-    told = checked_kind(rule, str, "a recurrence").removeprefix("RRULE:")
-    if not _RULE.fullmatch(told) or not _is_known(dict(one.split("=") for one in told.split(";"))):
+    text = checked_kind(rule, str, "a recurrence").removeprefix("RRULE:")
+    if not _RULE.fullmatch(text) or not _is_known(
+        dict(part.split("=") for part in text.split(";"))
+    ):
         raise InvalidInputError(
             f"{short(rule)} is no recurrence: use a rule of RFC 5545 such as "
             "'FREQ=WEEKLY;BYDAY=MO', with a FREQ from HOURLY to YEARLY, BYMONTH and BYMONTHDAY "
             "from WEEKLY on, and `expires_at` for its end"
         )
     try:
-        rrulestr(told, dtstart=datetime(2026, 1, 1, tzinfo=UTC))
+        rrulestr(text, dtstart=datetime(2026, 1, 1, tzinfo=UTC))
     except ValueError as error:
         raise InvalidInputError(f"{short(rule)} is no rule of RFC 5545: {error}") from error
-    return told
+    return text
 
 
 def _is_known(parts: dict[str, str]) -> bool:
@@ -144,8 +146,10 @@ class At:
             return None
         since = self.moment.astimezone(zone_of(self.timezone))
         times: rrule = rrulestr(self.every, dtstart=since)
-        found: datetime | None = times.after(now)
-        return None if found is None or (ends and ends <= found) else found.astimezone(UTC)
+        next_time: datetime | None = times.after(now)
+        return (
+            None if next_time is None or (ends and ends <= next_time) else next_time.astimezone(UTC)
+        )
 
     @property
     def found_by(self) -> None:
@@ -169,8 +173,8 @@ def latest_of(trigger: At, due_at: datetime, now: datetime) -> datetime:
         return due_at
     since = trigger.moment.astimezone(zone_of(trigger.timezone))
     times: rrule = rrulestr(trigger.every, dtstart=since)
-    found: datetime | None = times.before(now, inc=True)
-    return due_at if found is None else max(due_at, found)
+    last_time: datetime | None = times.before(now, inc=True)
+    return due_at if last_time is None else max(due_at, last_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +268,8 @@ class BeforeTool:
         )
 
     def __str__(self) -> str:
-        given = ", ".join(f"{name}={wanted!r}" for name, wanted in sorted(self.args.items()))
-        return f"before {self.name}({given})"
+        arguments = ", ".join(f"{name}={wanted!r}" for name, wanted in sorted(self.args.items()))
+        return f"before {self.name}({arguments})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,14 +348,14 @@ def trigger_of(**named: Any) -> Trigger:
     Raises:
         InvalidInputError: for several, or one that cannot be.
     """
-    given = [name for name, one in named.items() if one is not None]
-    if len(given) > 1:
+    arguments = [name for name, value in named.items() if value is not None]
+    if len(arguments) > 1:
         raise InvalidInputError(
-            f"an intention has one trigger, not {' and '.join(given)}: intend it once for each"
+            f"an intention has one trigger, not {' and '.join(arguments)}: intend it once for each"
         )
-    for argument in given:
-        one, kind = named[argument], TRIGGERS[argument]
-        return one if isinstance(one, kind) else kind(one)
+    for argument in arguments:
+        value, kind = named[argument], TRIGGERS[argument]
+        return value if isinstance(value, kind) else kind(value)
     return At()
 
 
@@ -360,10 +364,10 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
     match trigger:
         case At():
             at = trigger.moment
-            told = {"kind": trigger.kind, "at": None if at is None else at.isoformat()}
+            fields = {"kind": trigger.kind, "at": None if at is None else at.isoformat()}
             again = {"every": trigger.every, "timezone": trigger.timezone}
             plain = trigger.every is None and trigger.timezone == _UTC
-            return told if plain else {**told, **again}
+            return fields if plain else {**fields, **again}
         case BeforeTool():
             return {"kind": trigger.kind, "tool": trigger.name, "args": dict(trigger.args)}
         case _:
@@ -391,10 +395,10 @@ def of_json(stored: Mapping[str, Any]) -> Trigger:
     raise InvalidInputError(f"{short(stored)} is no trigger that an intention can wait for")
 
 
-def _fits(given: Any, wanted: Any) -> bool:
+def _fits(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, str):
-        return fnmatchcase(given if isinstance(given, str) else json.dumps(given), wanted)
-    return isinstance(given, bool) == isinstance(wanted, bool) and bool(given == wanted)
+        return fnmatchcase(value if isinstance(value, str) else json.dumps(value), wanted)
+    return isinstance(value, bool) == isinstance(wanted, bool) and bool(value == wanted)
 
 
 # Cues that a text shows, such as "when Anna mentions the budget": by stems, or as a model says
@@ -434,14 +438,14 @@ class Cue(NamedTuple):
     denied: bool
     own: bool
 
-    def is_shown_by(self, said: Sentence) -> bool:
+    def is_shown_by(self, sentence: Sentence) -> bool:
         """Whether a sentence shows it."""
-        found = self.stems & said.stems
+        shared = self.stems & sentence.stems
         return (
-            self.anchors <= found
-            and len(found) >= len(self.stems) - len(self.stems) // 3
-            and self.denied is bool(said.denied & found)
-            and (said.own or not self.own)
+            self.anchors <= shared
+            and len(shared) >= len(self.stems) - len(self.stems) // 3
+            and self.denied is bool(sentence.denied & shared)
+            and (sentence.own or not self.own)
         )
 
 
@@ -455,10 +459,10 @@ def anchors(cue: str) -> tuple[str, ...]:
 
 def features(text: str) -> frozenset[str]:
     """Every anchor that a text holds."""
-    found = set[str]()
-    for one in _read(text):
-        found |= one.stems
-    return frozenset(found)
+    stems = set[str]()
+    for sentence in _read(text):
+        stems |= sentence.stems
+    return frozenset(stems)
 
 
 def matches(cue: str, text: str) -> bool:
@@ -472,10 +476,10 @@ def read_cue(text: str) -> Cue:
     """Take a cue apart."""
     lead = LEAD.search(text)
     clause = text[lead.end() :] if lead else text
-    told = _telling(clause.split())
-    names = told if lead else told[1:]  # a first word has its capital from its place
-    needed = [*_stems(" ".join(told))]
-    named = _stems(" ".join(one for one in names if not one.islower()))
+    key_words = _telling(clause.split())
+    names = key_words if lead else key_words[1:]  # a first word has its capital from its place
+    needed = [*_stems(" ".join(key_words))]
+    named = _stems(" ".join(word for word in names if not word.islower()))
     return Cue(
         frozenset(needed),
         frozenset([*named, *needed[-1:]]),
@@ -486,9 +490,13 @@ def read_cue(text: str) -> Cue:
 
 def _telling(pieces: list[str]) -> list[str]:
     """The pieces that say what a cue is about: what is long, and what is not in lower case."""
-    others = [one for one in pieces if not (_OWN.match(one) or DENIED.search(one))]
-    told = [one for one in others if len(one) > _SHORT or not one.islower()]
-    return told if len(told) > 1 else [one for one in others if len(one) >= _SHORT or one in told]
+    others = [piece for piece in pieces if not (_OWN.match(piece) or DENIED.search(piece))]
+    key_pieces = [piece for piece in others if len(piece) > _SHORT or not piece.islower()]
+    return (
+        key_pieces
+        if len(key_pieces) > 1
+        else [piece for piece in others if len(piece) >= _SHORT or piece in key_pieces]
+    )
 
 
 def _stems(text: str) -> list[str]:
@@ -501,15 +509,15 @@ def _read(text: str) -> tuple[Sentence, ...]:
 
     Of a long sentence they are parts that are looked at at once, and overlap by half.
     """
-    found, step = [], _AT_ONCE // 2
-    for one in sentences_of(ends_of(text)):
-        said = one.split()
-        for start in range(0, max(1, len(said) - step), step):
-            part = " ".join(said[start : start + _AT_ONCE])
+    sentences, step = [], _AT_ONCE // 2
+    for sentence in sentences_of(ends_of(text)):
+        pieces = sentence.split()
+        for start in range(0, max(1, len(pieces) - step), step):
+            part = " ".join(pieces[start : start + _AT_ONCE])
             denied = " , ".join(filter(DENIED.search, part.split(",")))
             own = bool(_OWN.search(part))
-            found.append(Sentence(frozenset(_stems(part)), frozenset(_stems(denied)), own))
-    return tuple(found)
+            sentences.append(Sentence(frozenset(_stems(part)), frozenset(_stems(denied)), own))
+    return tuple(sentences)
 
 
 class ShownCues(BaseModel):
@@ -526,12 +534,12 @@ def judged_cues(model: BaseChatModel, text: str, cues: Sequence[str]) -> Flow[fr
             and all of it is due still.
     """
     listed = "\n".join(
-        prompts.CUE_ONE.format(number=number, cue=quoted(one)) for number, one in enumerate(cues, 1)
+        prompts.CUE_ONE.format(number=number, cue=quoted(cue)) for number, cue in enumerate(cues, 1)
     )
     shown = prompts.CUE_SHOWN.format(text=quoted(trimmed(text)), cues=listed)
-    told = (model, ShownCues, [SystemMessage(prompts.CUES_JUDGE), HumanMessage(shown)])
+    request = (model, ShownCues, [SystemMessage(prompts.CUES_JUDGE), HumanMessage(shown)])
     check = partial(_check_numbers, last=len(cues))
-    answer: ShownCues = yield Ask(partial(ask, *told, check), partial(aask, *told, check))
+    answer: ShownCues = yield Ask(partial(ask, *request, check), partial(aask, *request, check))
     return frozenset(cues[number - 1] for number in answer.numbers)
 
 

@@ -236,15 +236,15 @@ class Concurrency(Rules):
         """Concurrent puts of one new key leave one item, whole, from one of them."""
         for key in ("a", "b", "c"):
             await asyncio.gather(*(self.put(NS, key, _whole(n)) for n in range(WRITERS)))
-        found = await self.search(NS)
-        equal(sorted(item.key for item in found), ["a", "b", "c"], "keys")
-        true(all(item.value in map(_whole, range(WRITERS)) for item in found), "a value is torn")
+        items = await self.search(NS)
+        equal(sorted(item.key for item in items), ["a", "b", "c"], "keys")
+        true(all(item.value in map(_whole, range(WRITERS)) for item in items), "a value is torn")
 
     async def writers_of_many_keys_lose_nothing(self) -> None:
         """Concurrent puts of different keys are all kept."""
         await asyncio.gather(*(self.put(NS, f"k{n:02}", _whole(n)) for n in range(3 * WRITERS)))
-        found = sorted(await self.keys(NS, limit=100))
-        equal(found, [f"k{n:02}" for n in range(3 * WRITERS)], "keys")
+        keys = sorted(await self.keys(NS, limit=100))
+        equal(keys, [f"k{n:02}" for n in range(3 * WRITERS)], "keys")
 
     async def readers_beside_writers_see_whole_values(self) -> None:
         """A get beside puts of the same key sees one put's value, whole."""
@@ -263,8 +263,8 @@ class Concurrency(Rules):
             for n in range(WRITERS)
         )
         await asyncio.gather(*batches)
-        found = await self.search(NS, limit=100)
-        equal(sorted(item.key for item in found), sorted(keys), "keys")
+        items = await self.search(NS, limit=100)
+        equal(sorted(item.key for item in items), sorted(keys), "keys")
 
     @needing(index=IndexNeeds())
     async def writers_of_one_key_leave_one_vector(self) -> None:
@@ -278,5 +278,5 @@ class Concurrency(Rules):
             equal(exact, kept, f"exact hits in {scores}")
 
     async def _best_score(self, label: str, query: str) -> float:
-        found = await self.search((*NS, label), query=query)
-        return max((item.score or 0.0 for item in found), default=0.0)
+        items = await self.search((*NS, label), query=query)
+        return max((item.score or 0.0 for item in items), default=0.0)

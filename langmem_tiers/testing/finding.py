@@ -29,8 +29,8 @@ class Filters(Rules):
         await self.batch(ops)
 
     async def _finds(self, condition: Any, *keys: str) -> None:
-        found = await self.keys(NS, filter={"v": condition}, limit=100)
-        equal(sorted(found), sorted(keys), f"filter {condition!r}")
+        hits = await self.keys(NS, filter={"v": condition}, limit=100)
+        equal(sorted(hits), sorted(keys), f"filter {condition!r}")
 
     async def a_scalar_filter_is_equality(self) -> None:
         """A plain value and `$eq` find equal values and nothing else."""

@@ -35,8 +35,8 @@ class Basics(Rules):
         """An item comes back with its namespace, key and value."""
         await self.put(NS, "k", {"text": "tea"})
         item = await self.get(NS, "k")
-        found = None if item is None else (item.namespace, item.key, item.value)
-        equal(found, (NS, "k", {"text": "tea"}), "get after put")
+        stored = None if item is None else (item.namespace, item.key, item.value)
+        equal(stored, (NS, "k", {"text": "tea"}), "get after put")
 
     async def missing_items_are_none(self) -> None:
         """A key that was never put is None, in a known namespace or not."""
@@ -49,8 +49,8 @@ class Basics(Rules):
         """One key in two namespaces is two items, a namespace and its parent included."""
         await self.put(("a",), "k", {"n": 1})
         await self.put(("a", "b"), "k", {"n": 2})
-        found = [await self.value(("a",), "k"), await self.value(("a", "b"), "k")]
-        equal(found, [{"n": 1}, {"n": 2}], "the two values")
+        values = [await self.value(("a",), "k"), await self.value(("a", "b"), "k")]
+        equal(values, [{"n": 1}, {"n": 2}], "the two values")
 
     async def put_replaces_the_whole_value(self) -> None:
         """A second put replaces the value; nothing of the first is merged in."""
@@ -133,8 +133,8 @@ class Values(Rules):
 
     async def _survives(self, value: dict[str, Any]) -> None:
         await self.put(NS, "k", value)
-        found = [await self.value(NS, "k"), *(item.value for item in await self.search(NS))]
-        equal(found, [value, value], "from get and from search")
+        values = [await self.value(NS, "k"), *(item.value for item in await self.search(NS))]
+        equal(values, [value, value], "from get and from search")
 
     async def _writes_nothing(self, *values: Any) -> None:
         for value in values:
@@ -185,8 +185,8 @@ class Values(Rules):
         keys = ["ключ", "鍵 👩‍🚀", "a.b", "a b", "50%_\\", "'; --", '"', "e\u0301", "\n"]
         for key in keys:
             await self.put((*NS, "метка 🏷"), key, {"k": key})
-        found = [await self.value((*NS, "метка 🏷"), key) for key in keys]
-        equal(found, [{"k": key} for key in keys], "values by key")
+        values = [await self.value((*NS, "метка 🏷"), key) for key in keys]
+        equal(values, [{"k": key} for key in keys], "values by key")
 
     async def nul_characters_are_refused(self) -> None:
         """A NUL character in a value is a ValueError or TypeError and writes nothing."""
@@ -336,8 +336,8 @@ class Batches(Rules):
         ]
         got = await self.batch(ops)
         equal(len(got), len(ops), "number of results")
-        found = [_value(got[0]), got[1], _keys(got[2]), *got[3:5], _value(got[5]), _keys(got[6])]
-        equal(found, [{"n": 3}, None, ["k2"], None, [NS], {"n": 0}, ["k1"]], "results")
+        results = [_value(got[0]), got[1], _keys(got[2]), *got[3:5], _value(got[5]), _keys(got[6])]
+        equal(results, [{"n": 3}, None, ["k2"], None, [NS], {"n": 0}, ["k1"]], "results")
 
     async def reads_see_the_state_before_the_writes(self) -> None:
         """Every read of a batch sees what was there before all its writes, wherever it stands."""
@@ -351,8 +351,8 @@ class Batches(Rules):
             ListNamespacesOp(),
         ]
         got = await self.batch(ops)
-        found = [_value(got[2]), got[3], _keys(got[4]), got[5]]
-        equal(found, [{"n": 1}, None, ["old"], [NS]], "what the reads saw")
+        results = [_value(got[2]), got[3], _keys(got[4]), got[5]]
+        equal(results, [{"n": 1}, None, ["old"], [NS]], "what the reads saw")
         equal(await self.keys(NS), ["new"], "what is there afterwards")
 
     async def the_last_put_to_a_key_wins(self) -> None:
@@ -379,14 +379,14 @@ class Batches(Rules):
         await self.put(NS, "k", {"n": 1})
         get, search = GetOp(NS, "k"), SearchOp(NS)
         got = await self.batch([get, search, get, search])
-        found = [_value(got[0]), _keys(got[1]), _value(got[2]), _keys(got[3])]
-        equal(found, [{"n": 1}, ["k"], {"n": 1}, ["k"]], "results")
+        results = [_value(got[0]), _keys(got[1]), _value(got[2]), _keys(got[3])]
+        equal(results, [{"n": 1}, ["k"], {"n": 1}, ["k"]], "results")
 
     async def one_key_in_many_namespaces_is_many_items(self) -> None:
         """Puts of one key in different namespaces of one batch do not replace each other."""
         await self.batch([PutOp((*NS, str(n)), "k", {"n": n}) for n in range(5)])
-        found = [await self.value((*NS, str(n)), "k") for n in range(5)]
-        equal(found, [{"n": n} for n in range(5)], "values")
+        values = [await self.value((*NS, str(n)), "k") for n in range(5)]
+        equal(values, [{"n": n} for n in range(5)], "values")
 
     async def operations_may_come_from_a_generator(self) -> None:
         """The operations may be any iterable, which is iterated once."""
@@ -463,9 +463,9 @@ class Search(Rules):
         """A result has its own namespace, a tuple, and key, value and times of the item."""
         await self.put(("a", "b"), "k", {"n": 1})
         item = await self.get(("a", "b"), "k")
-        found = await self.search(("a",))
-        equal([each.dict() | {"score": None} for each in found], [_as_result(item)], "results")
-        equal([each.namespace for each in found], [("a", "b")], "namespaces")
+        results = await self.search(("a",))
+        equal([each.dict() | {"score": None} for each in results], [_as_result(item)], "results")
+        equal([each.namespace for each in results], [("a", "b")], "namespaces")
 
     async def search_without_a_query_has_no_scores(self) -> None:
         """Without a query every score is None."""
@@ -476,9 +476,9 @@ class Search(Rules):
     async def a_query_without_an_index_is_ignored(self) -> None:
         """A store with no index answers a query as if there were none, without scores."""
         keys = await self._numbered(3)
-        found = await self.search(NS, query="k01")
-        equal(sorted(item.key for item in found), keys, "keys")
-        equal([item.score for item in found], [None] * 3, "scores")
+        results = await self.search(NS, query="k01")
+        equal(sorted(item.key for item in results), keys, "keys")
+        equal([item.score for item in results], [None] * 3, "scores")
 
     async def a_page_holds_ten_unless_told(self) -> None:
         """The default limit is 10."""

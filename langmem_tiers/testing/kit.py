@@ -122,8 +122,8 @@ class StoreDriver:
         self, namespace: Namespace, key: Any, *, refresh_ttl: bool | None = None
     ) -> Item | None:
         """Call `get` or `aget`."""
-        found = await self._call("get", namespace, key, refresh_ttl=refresh_ttl)
-        return cast("Item | None", found)
+        item = await self._call("get", namespace, key, refresh_ttl=refresh_ttl)
+        return cast("Item | None", item)
 
     async def value(self, namespace: Namespace, key: Any) -> dict[str, Any] | None:
         """Return the value stored under the key, None if there is none."""
@@ -136,8 +136,8 @@ class StoreDriver:
 
     async def search(self, namespace_prefix: Any, /, **options: Any) -> list[SearchItem]:
         """Call `search` or `asearch`."""
-        found = await self._call("search", namespace_prefix, **options)
-        return cast("list[SearchItem]", found)
+        items = await self._call("search", namespace_prefix, **options)
+        return cast("list[SearchItem]", items)
 
     async def keys(self, namespace_prefix: Any, /, **options: Any) -> list[str]:
         """Return the keys that a search finds, in its order."""
@@ -239,9 +239,9 @@ class Rules(StoreDriver):
         for batch in (keys, keys[::-1], keys[6:] + keys[:6]):
             await self.batch([PutOp(NS, key, None) for key in keys])
             await self.batch([PutOp(NS, key, {"text": f"tea {key}"}) for key in batch])
-            found = await self.search(NS, limit=20, **options)
-            if len({item.updated_at for item in found}) == 1:
-                orders.append([item.key for item in found])
+            items = await self.search(NS, limit=20, **options)
+            if len({item.updated_at for item in items}) == 1:
+                orders.append([item.key for item in items])
         equal(orders, orders[:1] * len(orders), f"orders of items equal in {what}")
 
 
@@ -261,11 +261,11 @@ class Check:
         await getattr(self.of(store, mode), self.name)()
 
 
-def equal(found: object, wanted: object, what: str) -> None:
+def equal(actual: object, wanted: object, what: str) -> None:
     """Fail unless the two are equal."""
     __tracebackhide__ = True
-    if found != wanted:
-        message = f"{what}: found {_short(found)}, wanted {_short(wanted)}"
+    if actual != wanted:
+        message = f"{what}: found {_short(actual)}, wanted {_short(wanted)}"
         raise AssertionError(message)
 
 

@@ -44,8 +44,8 @@ def _cosine(a: str, b: str) -> float:
     return _dot(x, y) / math.sqrt(_dot(x, x) * _dot(y, y))
 
 
-def _close(found: list[SearchItem], wanted: dict[str, float]) -> None:
-    scores = {item.key: item.score for item in found}
+def _close(items: list[SearchItem], wanted: dict[str, float]) -> None:
+    scores = {item.key: item.score for item in items}
     near = all(
         isinstance(scores.get(key), float)
         and math.isclose(scores[key] or 0.0, score, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
@@ -116,8 +116,8 @@ class Scoring(Rules, index=IndexNeeds()):
         kinds = ["drink"] * 30 + ["other"] * 2
         both = enumerate(zip(texts, kinds, strict=True))
         await self.batch([PutOp(NS, f"k{n}", {"text": t, "kind": kind}) for n, (t, kind) in both])
-        found = await self.keys(NS, query="green tea 3", filter={"kind": "other"}, limit=2)
-        equal(sorted(found), ["k30", "k31"], "keys")
+        keys = await self.keys(NS, query="green tea 3", filter={"kind": "other"}, limit=2)
+        equal(sorted(keys), ["k30", "k31"], "keys")
 
     async def pages_under_a_query_lose_nothing(self) -> None:
         """Thirty hits, paged by two, are all found, each once."""
@@ -143,17 +143,17 @@ class Scoring(Rules, index=IndexNeeds()):
         """Items that were not indexed fill the page after the scored ones, with score None."""
         await self.put(NS, "hidden", {"text": "green tea"}, index=False)
         await self.put(NS, "far", {"text": "ships in the harbour"})
-        found = await self.search(NS, query="green tea")
-        equal([item.key for item in found], ["far", "hidden"], "keys")
-        equal([item.score is None for item in found], [False, True], "no score")
+        items = await self.search(NS, query="green tea")
+        equal([item.key for item in items], ["far", "hidden"], "keys")
+        equal([item.score is None for item in items], [False, True], "no score")
 
     async def items_without_a_vector_take_no_scored_place(self) -> None:
         """A page that scored items can fill holds no other."""
         for n in range(3):
             await self.put(NS, f"hidden{n}", {"text": "green tea"}, index=False)
             await self.put(NS, f"seen{n}", {"text": f"ships {n}"})
-        found = await self.keys(NS, query="green tea", limit=3)
-        equal(sorted(found), ["seen0", "seen1", "seen2"], "keys")
+        keys = await self.keys(NS, query="green tea", limit=3)
+        equal(sorted(keys), ["seen0", "seen1", "seen2"], "keys")
 
     async def pages_cover_items_with_and_without_vectors_once(self) -> None:
         """Pages over both kinds of item hold each once, the scored ones first."""
@@ -162,9 +162,9 @@ class Scoring(Rules, index=IndexNeeds()):
             await self.put(NS, f"seen{n}", {"text": f"green tea {n}"})
         pages = [await self.keys(NS, query="green tea", limit=3, offset=at) for at in (0, 3, 6, 9)]
         equal([len(page) for page in pages], [3, 3, 2, 0], "sizes of pages")
-        found = [key for page in pages for key in page]
-        equal(sorted(found[:4]), [f"seen{n}" for n in range(4)], "the scored ones")
-        equal(sorted(found[4:]), [f"hidden{n}" for n in range(4)], "the others")
+        keys = [key for page in pages for key in page]
+        equal(sorted(keys[:4]), [f"seen{n}" for n in range(4)], "the scored ones")
+        equal(sorted(keys[4:]), [f"hidden{n}" for n in range(4)], "the others")
 
     async def a_query_may_ask_for_nothing(self) -> None:
         """With a query too, a limit of 0 gives no results."""
@@ -180,8 +180,8 @@ class Index(Rules, index=IndexNeeds()):
 
     async def _exact(self, query: str, *keys: str) -> None:
         scores = await self._scores(query)
-        found = sorted(key for key, score in scores.items() if score is not None and score > EXACT)
-        equal(found, sorted(keys), f"exact hits of {query!r} in {scores}")
+        hits = sorted(key for key, score in scores.items() if score is not None and score > EXACT)
+        equal(hits, sorted(keys), f"exact hits of {query!r} in {scores}")
 
     @needing(index=IndexNeeds(fields=("title", "body")))
     async def every_field_of_the_configuration_is_embedded(self) -> None:
@@ -196,9 +196,9 @@ class Index(Rules, index=IndexNeeds()):
         """An item with several vectors appears once, with the best of their scores."""
         await self.put(NS, "both", {"title": "green tea", "body": "ships at sea"})
         await self.put(NS, "one", {"title": "green teas", "body": "rust"})
-        found = await self.search(NS, query="green tea")
-        equal([item.key for item in found], ["both", "one"], "keys")
-        true((found[0].score or 0) > EXACT, f"score {found[0].score}")
+        items = await self.search(NS, query="green tea")
+        equal([item.key for item in items], ["both", "one"], "keys")
+        true((items[0].score or 0) > EXACT, f"score {items[0].score}")
 
     @needing(index=IndexNeeds(fields=("parts[*]",)))
     async def many_vectors_of_one_item_crowd_out_nobody(self) -> None:
@@ -206,8 +206,8 @@ class Index(Rules, index=IndexNeeds()):
         await self.put(NS, "long", {"parts": [f"green tea {n}" for n in range(60)]})
         for n in range(5):
             await self.put(NS, f"short{n}", {"parts": [f"ships at sea {n}"]})
-        found = await self.keys(NS, query="green tea", limit=5)
-        equal([len(found), len(set(found)), found[:1]], [5, 5, ["long"]], "size, distinct, first")
+        keys = await self.keys(NS, query="green tea", limit=5)
+        equal([len(keys), len(set(keys)), keys[:1]], [5, 5, ["long"]], "size, distinct, first")
 
     @needing(index=IndexNeeds(fields=("a.b", "tags[*]", "list[-1]")))
     async def paths_reach_into_the_value(self) -> None:
