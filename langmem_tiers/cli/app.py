@@ -76,9 +76,9 @@ def setup(
         store.setup()
         index = store.options.index
     vectors = index.vector.dims if index and index.vector else None
-    how = "words alone" if vectors is None else f"words and vectors of {vectors:,} dimensions"
+    search_by = "words alone" if vectors is None else f"words and vectors of {vectors:,} dimensions"
     document = {"ready": True, "vector_dims": vectors}
-    terminal.show(document, f"The tables are ready: search by {how}.", as_json=as_json)
+    terminal.show(document, f"The tables are ready: search by {search_by}.", as_json=as_json)
 
 
 @app.command("import", cls=Command)
@@ -118,8 +118,8 @@ def import_file(
     """
     where = partial(terminal.opened, url, model, lexical=lexical)
     if keeping.is_export(file):
-        for name, given in (("format", format), ("user", user), ("strict", strict)):
-            if given:
+        for name, value in (("format", format), ("user", user), ("strict", strict)):
+            if value:
                 raise InvalidInputError(f"--{name} is for other files than an export: leave it out")
         keeping.import_export(
             file, where, tenant=tenant, source=source, readmit=readmit, as_json=as_json
@@ -168,9 +168,9 @@ def _import_records(
     if bad := imported.bad:
         many = "1 record" if len(bad) == 1 else f"{len(bad):,} records"
         terminal.complain(f"{many} could not be imported:")
-        for one in bad[:_BAD_SHOWN]:
-            place = "record" if one.line is None else f"line {one.line}"
-            terminal.note(f"{place}: {one.reason}")
+        for record in bad[:_BAD_SHOWN]:
+            place = "record" if record.line is None else f"line {record.line}"
+            terminal.note(f"{place}: {record.reason}")
         if len(bad) > _BAD_SHOWN:
             terminal.note(f"… and {len(bad) - _BAD_SHOWN:,} more")
     return bool(bad)
@@ -204,22 +204,22 @@ def search(
     asker = memories.asked_by(tenant, project, session, user, profile)
     with terminal.opened_to_read(url, model, lexical=lexical) as store:
         memory = memories.memory_of(store, asker, named=tenant is not None)
-        found = memory.get_context(query, limit=limit, profile=profile, min_match=min_match)
+        recollections = memory.get_context(query, limit=limit, profile=profile, min_match=min_match)
         held = min_match is None or min_match > 0
-        nothing = "" if found else memories.why_nothing(store, memory.context, held=held)
+        nothing = "" if recollections else memories.why_nothing(store, memory.context, held=held)
     names = ("tenant", "project_id", "session_id", "user_id")
     results: list[dict[str, Any]] = [
         {"rank": rank}
-        | {name: getattr(one, name) for name in _OF_A_MEMORY}
-        | {"why": terminal.why_found(one)}
-        for rank, one in enumerate(found, start=1)
+        | {name: getattr(recollection, name) for name in _OF_A_MEMORY}
+        | {"why": terminal.why_found(recollection)}
+        for rank, recollection in enumerate(recollections, start=1)
     ]
     document = {
         "query": query,
         **{name: getattr(memory.context, name) for name in names},
         "results": results,
     }
-    tables = [terminal.found_table(found)] if found else []
+    tables = [terminal.found_table(recollections)] if recollections else []
     terminal.show(document, *tables, as_json=as_json)
     if nothing:
         terminal.note(nothing)
@@ -245,9 +245,9 @@ def replay(
     asker = memories.asked_by(tenant, project, None, user, None)
     with terminal.opened_to_read(url, model, lexical=lexical) as store:
         replayed = memories.memory_of(store, asker, named=True).admin.replay(turn)
-    recalls = [one.to_json() for one in replayed]
+    recalls = [recall.to_json() for recall in replayed]
     document = {"tenant": tenant, "turn": turn, "recalls": recalls}
-    same = all(one.equal for one in replayed)
+    same = all(recall.equal for recall in replayed)
     terminal.show(document, *replayed, as_json=as_json, ok=same)
 
 
@@ -263,20 +263,22 @@ def stats(
     root = None if tenant is None else MemoryContext(tenant=tenant).root
     with terminal.opened_to_read(url) as store:
         tiers, relations = store.stats(root), store.sizes()
-    total = sum(one.bytes for one in relations)
-    document = {"tenant": tenant, "tiers": [asdict(one) for one in tiers], "bytes": total}
+    total = sum(relation.bytes for relation in relations)
+    document = {"tenant": tenant, "tiers": [asdict(tier) for tier in tiers], "bytes": total}
     names = ("memories", "vectors", "tenants", "accesses", "expiring")
     counts = [
-        (one.tier, *(f"{getattr(one, name):,}" for name in names), decimal(one.bytes))
-        for one in tiers
+        (tier.tier, *(f"{getattr(tier, name):,}" for name in names), decimal(tier.bytes))
+        for tier in tiers
     ]
     tables = [terminal.table("tier", *names, "size", rows=counts, right=range(1, 7))]
     if sizes:
-        document["sizes"] = [asdict(one) for one in relations]
-        rows = [(one.relation, one.kind, decimal(one.bytes)) for one in relations]
+        document["sizes"] = [asdict(relation) for relation in relations]
+        rows = [
+            (relation.relation, relation.kind, decimal(relation.bytes)) for relation in relations
+        ]
         tables.append(terminal.table("relation", "kind", "size", rows=rows, right=[2]))
-    told = f"All tables and indexes take {decimal(total)}."
-    terminal.show(document, *tables, told, as_json=as_json)
+    summary = f"All tables and indexes take {decimal(total)}."
+    terminal.show(document, *tables, summary, as_json=as_json)
 
 
 for _command in (

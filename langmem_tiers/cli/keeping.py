@@ -74,7 +74,7 @@ def import_export(
     with where() as store:
         title = f"Importing {context.root}"
         with terminal.progress(title, 2 * reader.header.total) as advance:
-            how = Importing(
+            importing = Importing(
                 store=store,
                 context=context,
                 path=file,
@@ -82,7 +82,7 @@ def import_export(
                 readmit=readmit,
                 advance=advance,
             )
-            report = store.run(import_all(how))
+            report = store.run(import_all(importing))
         store.optimize()
     terminal.show(asdict(report), report, as_json=as_json)
 
@@ -153,11 +153,11 @@ def restore(
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
     context = MemoryContext(tenant=tenant)
     with terminal.opened_to_read(url) as store:
-        known = store.run(archives(context.root))
+        files = store.run(archives(context.root))
         if archive is None and not everything:
-            _list(tenant, known, as_json=as_json)
+            _list(tenant, files, as_json=as_json)
             return
-        names = [archive] if archive else [one.archive for one in known if one.remaining]
+        names = [archive] if archive else [file.archive for file in files if file.remaining]
         restored = []
         with terminal.progress("Restoring", len(names)) as advance:
             for name in names:
@@ -166,23 +166,23 @@ def restore(
                 if not as_json:
                     terminal.say(f"{name}: {report}")
                 advance(1)
-    nothing = "" if names else _nothing(tenant, known)
+    nothing = "" if names else _nothing(tenant, files)
     terminal.show({"tenant": tenant, "restored": restored}, as_json=as_json, nothing=nothing)
 
 
-def _list(tenant: str, known: list[ArchiveFile], *, as_json: bool) -> None:
+def _list(tenant: str, files: list[ArchiveFile], *, as_json: bool) -> None:
     """List archives, oldest first: names and URLs on lines of their own, to copy."""
     lines = []
-    for one in known:
-        day = one.archived_at.date().isoformat()
-        told = f"  {day}, memories: {one.memories:,}, remaining: {one.remaining:,}"
-        lines += [one.archive, told, f"  {one.url}"]
-    document = {"tenant": tenant, "archives": [asdict(one) for one in known]}
-    terminal.show(document, *lines, as_json=as_json, nothing=_nothing(tenant, known))
+    for file in files:
+        day = file.archived_at.date().isoformat()
+        counts = f"  {day}, memories: {file.memories:,}, remaining: {file.remaining:,}"
+        lines += [file.archive, counts, f"  {file.url}"]
+    document = {"tenant": tenant, "archives": [asdict(file) for file in files]}
+    terminal.show(document, *lines, as_json=as_json, nothing=_nothing(tenant, files))
 
 
-def _nothing(tenant: str, known: list[ArchiveFile]) -> str:
-    if not known:
+def _nothing(tenant: str, files: list[ArchiveFile]) -> str:
+    if not files:
         return f"Nothing of {tenant!r} is archived."
     return (
         f"There is nothing to restore: what was archived of {tenant!r} is back, was deleted, or "
@@ -266,9 +266,9 @@ def _receipt(receipt: ForgetReceipt) -> list[str]:
     lines = [str(receipt)]
     lines += [f"  suspect: {len(receipt.rewritten):,} memories"] if receipt.rewritten else []
     lines += [f"  lost what they quoted: {receipt.scrubbed:,}"] if receipt.scrubbed else []
-    lines += [f"  file removed: {one}" for one in receipt.files]
-    lines += [f"  thread deleted: {one}" for one in receipt.threads]
-    return lines + [f"  thread that stands: {one}" for one in receipt.named_threads]
+    lines += [f"  file removed: {file}" for file in receipt.files]
+    lines += [f"  thread deleted: {thread}" for thread in receipt.threads]
+    return lines + [f"  thread that stands: {thread}" for thread in receipt.named_threads]
 
 
 def _check_meant(*, yes: bool) -> None:
@@ -308,15 +308,15 @@ def quarantine(
     with terminal.opened_to_read(url) as store:
         moment = store.flows.moment()
         if key is not None:
-            told = (store.run(held.named(context, key, moment)), str(reason))
+            decision = (store.run(held.named(context, key, moment)), str(reason))
             if release is not None:
-                store.run(held.release(*told, TrustPolicy(), store.options, moment))
+                store.run(held.release(*decision, TrustPolicy(), store.options, moment))
             else:
-                store.run(held.reject(*told, store.options, moment))
-        found = store.run(held.quarantined(context, moment, checked_limit(limit)))
-    document = {"tenant": tenant, "quarantined": [asdict(one) for one in found]}
+                store.run(held.reject(*decision, store.options, moment))
+        quarantined = store.run(held.quarantined(context, moment, checked_limit(limit)))
+    document = {"tenant": tenant, "quarantined": [asdict(memory) for memory in quarantined]}
     nothing = f"Nothing of {tenant!r} is quarantined."
-    terminal.show(document, *found, as_json=as_json, nothing=nothing)
+    terminal.show(document, *quarantined, as_json=as_json, nothing=nothing)
 
 
 audit = typer.Typer(
@@ -339,10 +339,10 @@ def show_log(
     from langmem_tiers.memory.administration import reading
 
     with terminal.opened_to_read(url) as store:
-        found = store.run(reading(store, MemoryContext(tenant=tenant), key, limit))
-    document = {"tenant": tenant, "entries": [asdict(one) for one in found]}
+        entries = store.run(reading(store, MemoryContext(tenant=tenant), key, limit))
+    document = {"tenant": tenant, "entries": [asdict(entry) for entry in entries]}
     nothing = f"Nothing is logged of {tenant!r}."
-    terminal.show(document, *found, as_json=as_json, nothing=nothing)
+    terminal.show(document, *entries, as_json=as_json, nothing=nothing)
 
 
 @audit.command(cls=Command)
@@ -351,8 +351,8 @@ def head(*, tenant: Tenant, url: Url = URL, as_json: Json = False) -> None:
     from langmem_tiers.audit.chain import head_of
 
     with terminal.opened_to_read(url) as store:
-        found = store.run(head_of(MemoryContext(tenant=tenant).root))
-    terminal.show(asdict(found), found, as_json=as_json)
+        chain_head = store.run(head_of(MemoryContext(tenant=tenant).root))
+    terminal.show(asdict(chain_head), chain_head, as_json=as_json)
 
 
 @audit.command(cls=Command)
@@ -368,13 +368,13 @@ def verify(
     from langmem_tiers.memory.administration import checked_head
 
     root = MemoryContext(tenant=tenant).root
-    known = checked_head(head, root)
+    known_head = checked_head(head, root)
     with terminal.opened_to_read(url) as store:
-        found = store.run(verify(root, known))
-    terminal.show({"ok": bool(found), **asdict(found)}, found, as_json=as_json)
+        verification = store.run(verify(root, known_head))
+    terminal.show({"ok": bool(verification), **asdict(verification)}, verification, as_json=as_json)
     if not as_json:
-        terminal.note(f"head: {found.head}")
-    if not found:
+        terminal.note(f"head: {verification.head}")
+    if not verification:
         raise typer.Exit(terminal.NOT_DONE)
 
 
@@ -391,17 +391,20 @@ def doctor(*, url: Url = URL, as_json: Json = False) -> None:
     from langmem_tiers.postgres.walls import examine, lacking
 
     with terminal.opened_to_read(url) as store:
-        found = store.run(examine(store.options, store.runner.acting))
+        report = store.run(examine(store.options, store.runner.acting))
         parts = store.run(left(None)) if store.runner.acting != "application" else []
-    found = replace(found, checks=(*found.checks, lacking(_WHOLE, list(map(str, parts)), _REMOVE)))
+    report = replace(
+        report, checks=(*report.checks, lacking(_WHOLE, list(map(str, parts)), _REMOVE))
+    )
     rows = [
-        (one.check, "holds" if one.ok else "FAILS", one.found, one.advice) for one in found.checks
+        (check.check, "holds" if check.ok else "FAILS", check.found, check.advice)
+        for check in report.checks
     ]
     terminal.show(
-        {"ok": found.ok, **asdict(found)},
+        {"ok": report.ok, **asdict(report)},
         terminal.table("what has to hold", "", "found", "what to do", rows=rows),
-        f"Login: {found.login}; looked at as: {found.looked_at}",
-        f"Backup: {found.backup}",
+        f"Login: {report.login}; looked at as: {report.looked_at}",
+        f"Backup: {report.backup}",
         as_json=as_json,
-        ok=found.ok,
+        ok=report.ok,
     )

@@ -92,13 +92,13 @@ def _refused(
 ) -> dict[int, BadRecord]:
     """Store records, each tenant's together; those that are refused, each by its `id`."""
     by_tenant: dict[str, dict[int, Record]] = {}
-    for one in records:
-        by_tenant.setdefault(one.tenant, {})[id(one)] = one
+    for record in records:
+        by_tenant.setdefault(record.tenant, {})[id(record)] = record
     bad = {}
     for tenant, theirs in by_tenant.items():
         memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant, user_id=user))
-        several = {number: _arguments(one) for number, one in theirs.items()}
-        storing = lasting(None, kept(memory, several, readmit=readmit))
+        arguments = {number: _arguments(record) for number, record in theirs.items()}
+        storing = lasting(None, kept(memory, arguments, readmit=readmit))
         for number, why in store.run(storing).items():
             bad[number] = BadRecord(line=None, reason=f"key {short(theirs[number].key)}: {why}")
     return bad
@@ -107,12 +107,12 @@ def _refused(
 def _arguments(record: Record) -> dict[str, Any]:
     """A record as `store_many` takes it; what `store` has no name for is metadata."""
     rest = dict(record.value)
-    told = {name: rest.pop(name) for name in _TOLD if name in rest}
-    if told.get("speaker") is None:
-        told.pop("turn", None)  # what nobody said is no turn
+    arguments = {name: rest.pop(name) for name in _TOLD if name in rest}
+    if arguments.get("speaker") is None:
+        arguments.pop("turn", None)  # what nobody said is no turn
     source, metadata = rest.pop("source", None), rest.pop("metadata", {})
     return {
-        **told,
+        **arguments,
         "key": record.key,
         "project_id": record.project,
         "platform_source": source,

@@ -76,9 +76,9 @@ class Commands(TyperGroup):
 
 
 def _bare_flags(params: list[Any]) -> list[Any]:
-    for one in params:
-        if getattr(one, "is_flag", False):
-            one.metavar = ""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
     return params
 
 
@@ -197,7 +197,7 @@ def plain(text: object) -> str:
 
 def _each_unprintable(text: str, replaced: Callable[[str], str]) -> str:
     return reading.UNPRINTABLE.sub(
-        lambda found: found[0] if found[0] in _LAYOUT else replaced(found[0]), text
+        lambda match: match[0] if match[0] in _LAYOUT else replaced(match[0]), text
     )
 
 
@@ -211,14 +211,14 @@ def complain(message: str) -> None:
     note(message, "red")
 
 
-def say(*told: object) -> None:
+def say(*values: object) -> None:
     """Print what people read, each on lines of its own."""
-    for one in told:
-        console().print(one if isinstance(one, Table) else plain(one), soft_wrap=True)
+    for value in values:
+        console().print(value if isinstance(value, Table) else plain(value), soft_wrap=True)
 
 
 def show(
-    document: object, *told: object, as_json: bool, nothing: str = "", ok: bool = True
+    document: object, *values: object, as_json: bool, nothing: str = "", ok: bool = True
 ) -> None:
     """Print a document for programs, or what it says for people; `nothing` where it says nothing.
 
@@ -226,8 +226,8 @@ def show(
     """
     if as_json:
         print_json(document)
-    elif told:
-        say(*told)
+    elif values:
+        say(*values)
     elif nothing:
         note(nothing)
     if not ok:
@@ -237,7 +237,7 @@ def show(
 def print_json(document: object) -> None:
     """Print one JSON document; times are ISO 8601, and control characters are escaped."""
     text = json.dumps(document, ensure_ascii=False, indent=2, default=datetime.isoformat)
-    escaped = _each_unprintable(text, lambda found: f"\\u{ord(found):04x}")
+    escaped = _each_unprintable(text, lambda match: f"\\u{ord(match):04x}")
     print(escaped)  # noqa: T201 - what the user asked for
 
 
@@ -264,27 +264,31 @@ def table(*names: str, rows: Iterable[Sequence[object]] = (), right: Container[i
     for place, name in enumerate(names):
         made.add_column(name, overflow="fold", justify="right" if place in right else "left")
     for row in rows:
-        made.add_row(*(one if isinstance(one, Text) else plain(one) for one in row))
+        made.add_row(*(cell if isinstance(cell, Text) else plain(cell) for cell in row))
     return made
 
 
-def why_found(one: Recollection) -> str:
+def why_found(recollection: Recollection) -> str:
     """The terms that add up to a memory's score, such as "match 0.45, recency 0.04"."""
-    shown = {name: term for name, term in one.explanation.items() if abs(term) >= _VISIBLE}
+    shown = {name: term for name, term in recollection.explanation.items() if abs(term) >= _VISIBLE}
     return ", ".join(f"{plain(name)} {term:.2f}" for name, term in shown.items())
 
 
-def found_table(found: Sequence[Recollection]) -> Table:
+def found_table(recollections: Sequence[Recollection]) -> Table:
     """The memories recalled, best first: who said what when, where it stands, and why."""
     made = table("#", "score", "memory", "tier, type", "why")
-    for rank, one in enumerate(found, start=1):
-        day = one.occurred_at and one.occurred_at.date().isoformat()
-        heading = "  ".join(fact for fact in (one.speaker, day, one.key) if fact)
+    for rank, recollection in enumerate(recollections, start=1):
+        day = recollection.occurred_at and recollection.occurred_at.date().isoformat()
+        heading = "  ".join(fact for fact in (recollection.speaker, day, recollection.key) if fact)
         memory = Text(f"{plain(heading)}\n", style="bold")
-        memory.append(plain(one.content), style="not bold")
-        kind = f"{one.tier}\n{plain(one.memory_type)}"
+        memory.append(plain(recollection.content), style="not bold")
+        kind = f"{recollection.tier}\n{plain(recollection.memory_type)}"
         made.add_row(
-            str(rank), f"{one.score:.2f}", memory, kind, why_found(one).replace(", ", "\n")
+            str(rank),
+            f"{recollection.score:.2f}",
+            memory,
+            kind,
+            why_found(recollection).replace(", ", "\n"),
         )
         made.add_section()
     return made

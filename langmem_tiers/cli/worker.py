@@ -56,36 +56,36 @@ def worker(
         store.run(store.flows.check_set_up())
         if store.runner.acting == "owner":  # a worker's role makes no tables
             checkpointer.setup()
-        told = (lambda _: None) if as_json else terminal.say  # all are one document, at the end
-        one = ConsolidationWorker(
-            store, schedule, checkpointer=checkpointer, policy=policy, told=told
+        tell = (lambda _: None) if as_json else terminal.say  # all are one document, at the end
+        consolidation = ConsolidationWorker(
+            store, schedule, checkpointer=checkpointer, policy=policy, told=tell
         )
-        with _ended_by_signals(one), _logged():
+        with _ended_by_signals(consolidation), _logged():
             if not once:
-                one.run(poll)
+                consolidation.run(poll)
                 return
-            reports = one.run_due()
+            reports = consolidation.run_due()
     cycles = [
         {name: getattr(report, name) for name in _OF_A_CYCLE}
         | {"lines": [line._asdict() for line in report.lines]}
         for report in reports
     ]
-    failed = {tenant: worded(error) for tenant, error in one.failures.items()}
+    failed = {tenant: worded(error) for tenant, error in consolidation.failures.items()}
     nothing = "" if cycles or failed else "No tenant is due."
     document = {"cycles": cycles, "failed": failed}
     terminal.show(document, as_json=as_json, nothing=nothing, ok=not failed)
 
 
 def _span(text: str) -> timedelta:
-    found = _SPAN.fullmatch(text.strip())
-    if found is None:
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
         raise InvalidInputError(f"--every is a number and s, m, h or d, such as 6h, not {text!r}")
-    if not int(found[1]):
+    if not int(match[1]):
         raise InvalidInputError(
             f"--every {text.strip()} would leave no time between two cycles: give 1s or more, "
             "such as 6h"
         )
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 @contextmanager
@@ -108,12 +108,12 @@ def checkpointer_of(url: str) -> Iterator[PostgresSaver]:
 
 
 @contextmanager
-def _ended_by_signals(one: ConsolidationWorker) -> Iterator[None]:
+def _ended_by_signals(worker: ConsolidationWorker) -> Iterator[None]:
     """The first signal lets the step at work end, the second one interrupts it."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def end(number: int, _: object) -> None:
-        one.stop()
+        worker.stop()
         signal.signal(number, before[signal.Signals(number)])
 
     for number in before:
@@ -142,5 +142,5 @@ class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Print one line."""
         error = record.exc_info[1] if record.exc_info else None
-        said = record.getMessage()
-        terminal.complain(said if error is None else f"{said}: {worded(error)}")
+        message = record.getMessage()
+        terminal.complain(message if error is None else f"{message}: {worded(error)}")

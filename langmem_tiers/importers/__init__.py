@@ -89,8 +89,8 @@ def _records(path: Path, form: Format, tenant: str | None) -> Iterator[Record | 
             yield element
             continue
         try:
-            for said in FORMATS[form].said_in(element, stem, tenant):
-                yield maker.make(said, element.where)
+            for part in FORMATS[form].said_in(element, stem, tenant):
+                yield maker.make(part, element.where)
         except InvalidInputError as error:
             yield BadRecord(line=element.where(()), reason=str(error))
 

@@ -60,8 +60,8 @@ def recognises_langchain(value: object) -> bool:
 
 def _first(value: object) -> object:
     """The first message of a list, of an object with `messages`, or the value itself."""
-    found = value.get("messages", value) if isinstance(value, dict) else value
-    return (found[0] if found else None) if isinstance(found, list) else found
+    messages = value.get("messages", value) if isinstance(value, dict) else value
+    return (messages[0] if messages else None) if isinstance(messages, list) else messages
 
 
 def said_in(facts: Facts, element: Element, stem: str, _tenant: str | None) -> Iterator[Said]:
@@ -90,7 +90,7 @@ def said_in(facts: Facts, element: Element, stem: str, _tenant: str | None) -> I
 
 def _date(fields: Mapping[str, Any]) -> object:
     """The date written in the first date field that has one."""
-    return next((fields[one] for one in _DATES if fields.get(one) not in (None, "")), None)
+    return next((fields[name] for name in _DATES if fields.get(name) not in (None, "")), None)
 
 
 def openai_facts(message: dict[str, Any]) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def _gpt_facts(message: dict[str, Any], session: str, title: object) -> dict[str
 
 def _beside(content: dict[str, Any]) -> str:
     """Return what stands outside `parts`: code, a tool's output, a quote, thoughts."""
-    texts = [found for field in _GPT_FIELDS if isinstance(found := content.get(field), str)]
+    texts = [text for field in _GPT_FIELDS if isinstance(text := content.get(field), str)]
     thoughts = content.get("thoughts")
     return joined(*texts, content_text(thoughts if isinstance(thoughts, list) else None))
 
@@ -273,20 +273,20 @@ def said_in_locomo(element: Element, _stem: str, tenant: str | None) -> Iterator
 
 def _numbered(conversation: dict[str, Any]) -> list[str]:
     numbered = sorted(
-        (int(found[1]), name)
-        for name, several in conversation.items()
-        if (found := _SESSION.fullmatch(name)) and isinstance(several, list)
+        (int(match[1]), name)
+        for name, turns in conversation.items()
+        if (match := _SESSION.fullmatch(name)) and isinstance(turns, list)
     )
     return [name for _, name in numbered]
 
 
 def _turn_facts(raw: dict[str, Any], tenant: str | None, prefix: str) -> dict[str, Any]:
-    key, said = _given(raw, "dia_id"), raw.get("text")
-    if not isinstance(said, str):
+    key, text = _given(raw, "dia_id"), raw.get("text")
+    if not isinstance(text, str):
         raise InvalidInputError("this turn has no `text`")
     caption = _given(raw, "blip_caption") if raw.get("blip_caption") else None
     return {
-        "content": said if caption is None else f"{said} [image: {caption}]".lstrip(),
+        "content": text if caption is None else f"{text} [image: {caption}]".lstrip(),
         "speaker": _given(raw, "speaker"),
         "image_caption": caption,
         "tenant": tenant,
@@ -295,9 +295,9 @@ def _turn_facts(raw: dict[str, Any], tenant: str | None, prefix: str) -> dict[st
 
 
 def _given(raw: dict[str, Any], field: str) -> str:
-    if (found := first_text(raw, field)) is None:
+    if (text := first_text(raw, field)) is None:
         raise InvalidInputError(f"this turn has no `{field}`")
-    return found
+    return text
 
 
 # JSON Lines: one object a line, with `content` or `text`
@@ -341,27 +341,27 @@ def _jsonl_facts(raw: dict[str, Any]) -> dict[str, Any]:
 def _take(rest: dict[str, Any], *fields: str) -> object:
     """Remove and return the first field that is there; the others stay unless null."""
     for field in fields:
-        if (found := rest.pop(field, None)) is not None:
-            return found
+        if (value := rest.pop(field, None)) is not None:
+            return value
     return None
 
 
 def _label(rest: dict[str, Any], *fields: str) -> str | None:
-    found = _take(rest, *fields)
-    if found is None or isinstance(found, str):
-        return found
-    if isinstance(found, int) and not isinstance(found, bool):
-        return str(found)
+    value = _take(rest, *fields)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
     raise InvalidInputError(f"`{fields[0]}` is neither text nor a whole number")
 
 
 def _key(rest: dict[str, Any], session: str | None) -> str | None:
     """Take the record's key as it is, or its id, which may be unique in its session alone."""
     key = _label(rest, "key")
-    found = _label(rest, "id") if key is None else key
-    if found is not None and not found.strip():
+    name = _label(rest, "id") if key is None else key
+    if name is not None and not name.strip():
         raise InvalidInputError("the key is blank; give one, or leave it out")
-    return f"{session}:{found}" if key is None and found is not None and session else found
+    return f"{session}:{name}" if key is None and name is not None and session else name
 
 
 def _labels(rest: dict[str, Any]) -> dict[str, Any]:
@@ -382,7 +382,7 @@ def _labels(rest: dict[str, Any]) -> dict[str, Any]:
 def _metadata(rest: dict[str, Any]) -> dict[str, Any] | None:
     """Lift what is already under `metadata`, unless a name would be lost by it."""
     inner = rest.get("metadata")
-    others = {field: found for field, found in rest.items() if field != "metadata"}
+    others = {field: value for field, value in rest.items() if field != "metadata"}
     if isinstance(inner, dict) and not inner.keys() & others.keys():
         return {**inner, **others} or None
     return rest or None
@@ -413,16 +413,16 @@ def calls_text(calls: object, content: object) -> str:
     Where the message itself lists none, those among the parts of its content are taken.
     """
     parts = content if isinstance(content, list) else []
-    found = calls or [part for part in parts if _is_call(part)]
-    if not isinstance(found, list):
+    listed = calls or [part for part in parts if _is_call(part)]
+    if not isinstance(listed, list):
         raise InvalidInputError("the tool calls are not a list")
-    return joined(*map(_call_text, found))
+    return joined(*map(_call_text, listed))
 
 
 def first_text(fields: Mapping[str, Any], *names: str) -> str | None:
     """The first of these fields that is text, and not blank."""
-    found = (fields.get(name) for name in names)
-    return next((one for one in found if isinstance(one, str) and one.strip()), None)
+    values = (fields.get(name) for name in names)
+    return next((value for value in values if isinstance(value, str) and value.strip()), None)
 
 
 def joined(*texts: str) -> str:
@@ -440,8 +440,8 @@ def _part_text(part: object) -> str:
     if not isinstance(part, Mapping):
         raise InvalidInputError("a part of the content is neither text nor an object")
     for field in _TEXT_FIELDS:
-        found = part.get(field)
-        text = found.get("value") if isinstance(found, Mapping) else found
+        value = part.get(field)
+        text = value.get("value") if isinstance(value, Mapping) else value
         if isinstance(text, str | list):
             return content_text(text)
     return f"[{_kind(part)}]"
@@ -458,10 +458,10 @@ def _call_text(call: object) -> str:
     named = call.get("function", call)
     if not isinstance(named, Mapping) or not isinstance(named.get("name"), str):
         raise InvalidInputError("a tool call has no name")
-    given: object = next(
+    value: object = next(
         (named[field] for field in ("arguments", "args", "input") if field in named), {}
     )
-    arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    arguments = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return f"[calls {named['name']}({arguments})]"
 
 

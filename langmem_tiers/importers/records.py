@@ -91,23 +91,23 @@ class RecordMaker:
         self._repeats = Counter[UUID]()
         self._taken = set[UUID]()
 
-    def make(self, said: Said, where: Where) -> Record | BadRecord:
+    def make(self, part: Said, where: Where) -> Record | BadRecord:
         """The record of what is said, or what is wrong with it, and on which line."""
         try:
-            return self._record(said)
+            return self._record(part)
         except InvalidInputError as error:
-            return BadRecord(line=where(said.path), reason=str(error))
+            return BadRecord(line=where(part.path), reason=str(error))
 
-    def _record(self, said: Said) -> Record:
-        if not isinstance(said.raw, dict):
+    def _record(self, part: Said) -> Record:
+        if not isinstance(part.raw, dict):
             raise InvalidInputError("this is not a JSON object")
-        facts = dict(said.facts(said.raw))
+        facts = dict(part.facts(part.raw))
         own, project, key = (facts.pop(name, None) for name in ("tenant", "project", "key"))
         check_tenant(own)
         tenant = self._tenant or own or tenant_label(self._stem)
-        date = said.date if facts.get("occurred_at") is None else facts["occurred_at"]
+        date = part.date if facts.get("occurred_at") is None else facts["occurred_at"]
         facts["occurred_at"] = None if date is None else utc_date(date)
-        facts = {"session_id": said.session, "source": self._form.value, **facts}
+        facts = {"session_id": part.session, "source": self._form.value, **facts}
         value = {name: fact for name, fact in facts.items() if fact is not None}
         if not value["content"].strip():
             raise InvalidInputError("the content is blank; a memory needs some text")

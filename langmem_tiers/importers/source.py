@@ -37,14 +37,14 @@ class Element(NamedTuple):
 # Lines
 
 
-def checked_file(given: object) -> Path:
+def checked_file(value: object) -> Path:
     """The path of a readable, non-empty UTF-8 file.
 
     Raises:
         FileError (import_file): if there is none.
         InvalidInputError: for what is no path.
     """
-    path = checked_path(given, "a file to import")
+    path = checked_path(value, "a file to import")
     try:
         if path.is_dir():
             raise FileError(f"{path} is a directory; name one file in it", code="import_file")
@@ -108,7 +108,7 @@ def _elements_of_document(path: Path) -> Iterator[Element | BadRecord]:
 
     @cache
     def newlines() -> list[int]:
-        return [found.start() for found in re.finditer("\n", text)]
+        return [match.start() for match in re.finditer("\n", text)]
 
     @cache
     def places(offset: int) -> dict[str | int, int]:
@@ -141,7 +141,7 @@ def _is_document(path: Path) -> bool:
             isinstance(element, Element) and isinstance(element.value, dict | list)
         ):
             return True
-    return not any(_parses(one, dict) for one in lines if one[0] == "{")
+    return not any(_parses(line, dict) for line in lines if line[0] == "{")
 
 
 def _parses(line: str, *kinds: type) -> bool:
@@ -170,8 +170,8 @@ _DECODER = json.JSONDecoder(parse_constant=_reject)
 
 
 def _skip(text: str, offset: int) -> int:
-    found = _BLANK.match(text, offset)
-    return found.end() if found else offset
+    match = _BLANK.match(text, offset)
+    return match.end() if match else offset
 
 
 def _decoded(text: str) -> object:

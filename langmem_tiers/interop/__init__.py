@@ -144,26 +144,32 @@ def _imported(
     page: dict[str, Any] = {"after": _BEFORE_ALL, "sessions": sessions}
     page["limit"] = min(BATCH, bounds.batch)
     turns, refused = Counter[str](), dict[int, str]()
-    stored = known = 0
+    stored = known_before = 0
     while rows := (yield from _page(connection, table_name, page)):
         page["after"] = rows[-1][0]
         batch = dict(_messages(rows, turns, refused))
         there = yield from _there(memory, batch.values())
-        new = {number: one for number, one in batch.items() if one["key"] not in there}
+        new = {
+            number: arguments
+            for number, arguments in batch.items()
+            if arguments["key"] not in there
+        }
         failed = yield from kept(memory, new, readmit=readmit)
         refused |= failed
-        stored, known = stored + len(new) - len(failed), known + len(batch) - len(new)
-    return ImportedHistory(stored=stored, known=known, refused=refused)
+        stored, known_before = stored + len(new) - len(failed), known_before + len(batch) - len(new)
+    return ImportedHistory(stored=stored, known=known_before, refused=refused)
 
 
-def _sessions(given: Iterable[str]) -> list[str]:
+def _sessions(value: Iterable[str]) -> list[str]:
     """Ids of sessions as the table has them: texts, or UUIDs."""
-    several = list(checked_list(given, "session_ids", "ids"))
-    for one in several:
-        if not isinstance(one, str | UUID):
-            raise InvalidTypeError(f"the id of a session is a string or a UUID, not {short(one)}")
-        utf8_bytes(str(one), "id of a session")
-    return [str(one).lower() for one in several]
+    ids = list(checked_list(value, "session_ids", "ids"))
+    for session_id in ids:
+        if not isinstance(session_id, str | UUID):
+            raise InvalidTypeError(
+                f"the id of a session is a string or a UUID, not {short(session_id)}"
+            )
+        utf8_bytes(str(session_id), "id of a session")
+    return [str(session_id).lower() for session_id in ids]
 
 
 def _read(
@@ -202,11 +208,11 @@ def _messages(
     for number, session, message, created_at in rows:
         turn, turns[session] = turns[session], turns[session] + 1
         try:
-            said = _said(message)
+            facts = _said(message)
         except InvalidInputError as error:
             refused[number] = str(error)
             continue
-        told = {
+        place = {
             "memory_type": _TYPE,
             "session_id": session,
             "turn": turn,
@@ -214,27 +220,27 @@ def _messages(
             "platform_source": "langchain-postgres",
             "key": f"{session}:{number}",
         }
-        yield number, {**said, **told}
+        yield number, {**facts, **place}
 
 
-def _there(memory: MemoryCoordinator, several: Collection[Mapping[str, Any]]) -> Flow[set[str]]:
+def _there(memory: MemoryCoordinator, memories: Collection[Mapping[str, Any]]) -> Flow[set[str]]:
     """The keys of those that are remembered already; a look at them is no access."""
     lookups = [
-        Lookup(*encode(where.namespace(kind.tier, personal=kind.personal)), one["key"])
-        for one in several
-        for kind in (memory.types.get(one["memory_type"]),)
-        for where in (replace(memory.context, session_id=one["session_id"]),)
+        Lookup(*encode(where.namespace(kind.tier, personal=kind.personal)), arguments["key"])
+        for arguments in memories
+        for kind in (memory.types.get(arguments["memory_type"]),)
+        for where in (replace(memory.context, session_id=arguments["session_id"]),)
     ]
     if not lookups:
         return set()
     (rows,) = yield Query((Lookup.call(lookups),), commit=True)
     now = memory.tiered_store.flows.now
-    found = (Found(*row) for row in rows)
-    return {one.key for one in found if one.expires_at is None or one.expires_at > now}
+    rows_found = (Found(*row) for row in rows)
+    return {row.key for row in rows_found if row.expires_at is None or row.expires_at > now}
 
 
 def kept(
-    memory: MemoryCoordinator, several: Mapping[T, Mapping[str, Any]], *, readmit: bool = False
+    memory: MemoryCoordinator, memories: Mapping[T, Mapping[str, Any]], *, readmit: bool = False
 ) -> Flow[dict[T, str]]:
     """Store what is imported, which is not judged, in one transaction; what is refused, and why.
 
@@ -242,31 +248,31 @@ def kept(
     Where anything else is refused, each is stored by itself.
     """
     tenant = memory.context.root
-    said = {name: str(one.get("content")) for name, one in several.items()}
-    forgotten = yield from buried(tenant, list(said.values()))
+    texts = {name: str(arguments.get("content")) for name, arguments in memories.items()}
+    forgotten = yield from buried(tenant, list(texts.values()))
     if readmit:
         yield from let_back(tenant, forgotten.values())
         forgotten = {}
-    refused = {name: FORGOTTEN for name, text in said.items() if text in forgotten}
-    left = {name: one for name, one in several.items() if name not in refused}
+    refused = {name: FORGOTTEN for name, text in texts.items() if text in forgotten}
+    left = {name: arguments for name, arguments in memories.items() if name not in refused}
     if left:
         refused |= yield from _stored(memory, left)
     return refused
 
 
 def _stored(
-    memory: MemoryCoordinator, several: Mapping[T, Mapping[str, Any]]
+    memory: MemoryCoordinator, memories: Mapping[T, Mapping[str, Any]]
 ) -> Flow[dict[T, str]]:
     """Store them in one transaction, or each by itself; what is refused, and why."""
     try:
-        todo = new_memories(several.values(), memory.tiered_store.options.bounds)
+        todo = new_memories(memories.values(), memory.tiered_store.options.bounds)
         yield from unit(memory.pipeline.remember(todo, memory.context))
     except InvalidInputError as error:
-        if len(several) == 1:
-            return dict.fromkeys(several, str(error))
+        if len(memories) == 1:
+            return dict.fromkeys(memories, str(error))
         refused: dict[T, str] = {}
-        for name, one in several.items():
-            refused |= yield from _stored(memory, {name: one})
+        for name, arguments in memories.items():
+            refused |= yield from _stored(memory, {name: arguments})
         return refused
     return {}
 

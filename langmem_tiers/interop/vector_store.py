@@ -175,7 +175,7 @@ def _engine(target: Target, context: MemoryContext) -> PGEngine:
         return await _without_session(target, options)
 
     def enter(conn: Connection) -> None:
-        asks = {name: one or "" for name, one in context.whose.items()}
+        asks = {name: value or "" for name, value in context.whose.items()}
         conn.exec_driver_sql(_ENTER, asks)
 
     engine = PGEngine.from_connection_string(

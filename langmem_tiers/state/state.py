@@ -38,54 +38,54 @@ _SMALLEST = -9
 _EXACT = Context(prec=60)
 
 
-def checked_day(given: object, what: str) -> dt.date:
+def checked_day(value: object, what: str) -> dt.date:
     """A day, from a date or from ISO 8601; no moment, whose day depends on the time zone.
 
     Raises:
         InvalidInputError: for anything else.
     """
     try:
-        day = dt.date.fromisoformat(given) if isinstance(given, str) else given
+        day = dt.date.fromisoformat(value) if isinstance(value, str) else value
     except ValueError as error:
         raise InvalidInputError(
-            f"{what} {short(given, 40)} is no day: write it 2026-03-01"
+            f"{what} {short(value, 40)} is no day: write it 2026-03-01"
         ) from error
     if not isinstance(day, dt.date) or isinstance(day, dt.datetime):
-        raise InvalidTypeError(f"{what} is a day in UTC, a date, not {type(given).__name__}")
+        raise InvalidTypeError(f"{what} is a day in UTC, a date, not {type(value).__name__}")
     return day
 
 
-def _mapping(given: object, what: str) -> dict[str, Any]:
-    return dict(checks.checked_mapping(given, what, "{'a': 1}"))
+def _mapping(value: object, what: str) -> dict[str, Any]:
+    return dict(checks.checked_mapping(value, what, "{'a': 1}"))
 
 
-def _progress(given: object, what: str) -> float:
-    return float(checks.checked_number(given, what, 0, 1))
+def _progress(value: object, what: str) -> float:
+    return float(checks.checked_number(value, what, 0, 1))
 
 
-def _delta(given: object, what: str) -> float:
+def _delta(value: object, what: str) -> float:
     use = "a number from -1 to 1, as progress is from 0 to 1"
-    return float(checks.checked_number(given, what, -1, 1, use=use))
+    return float(checks.checked_number(value, what, -1, 1, use=use))
 
 
-def _total(given: object, what: str) -> Decimal:
+def _total(value: object, what: str) -> Decimal:
     try:
-        found = Decimal(given) if isinstance(given, str) else given
+        total = Decimal(value) if isinstance(value, str) else value
     except InvalidOperation as error:
-        raise InvalidInputError(f"{what} is {short(given)}: use a decimal number") from error
-    if not isinstance(found, Decimal):
-        raise InvalidTypeError(f"{what} is a Decimal, not {type(given).__name__}")
-    if not found.is_finite():
-        raise InvalidInputError(f"{what} is {found}: use a finite number")
-    return found
+        raise InvalidInputError(f"{what} is {short(value)}: use a decimal number") from error
+    if not isinstance(total, Decimal):
+        raise InvalidTypeError(f"{what} is a Decimal, not {type(value).__name__}")
+    if not total.is_finite():
+        raise InvalidInputError(f"{what} is {total}: use a finite number")
+    return total
 
 
 _Id = Annotated[str, by(checks.name)]
 _Text = Annotated[str, by(checked_text)]
 
 
-def _texts(given: object, what: str) -> tuple[str, ...]:
-    return tuple(checked_text(one, what) for one in checks.checked_list(given, what))
+def _texts(value: object, what: str) -> tuple[str, ...]:
+    return tuple(checked_text(text, what) for text in checks.checked_list(value, what))
 
 
 _Moment = Annotated[dt.datetime, by(checks.parsed_moment)]
@@ -169,7 +169,7 @@ class Goal:
 
         A step whose id is among the deltas was done before, and changes nothing.
         """
-        if step.delta_id is not None and step.delta_id in {one.delta_id for one in self.deltas}:
+        if step.delta_id is not None and step.delta_id in {delta.delta_id for delta in self.deltas}:
             return self
         added = _EXACT.add(Decimal(repr(self.progress)), Decimal(repr(step.delta)))
         progress = float(min(Decimal(1), max(Decimal(0), added)))
@@ -229,19 +229,19 @@ def amount(spent: object) -> Decimal:
 S = TypeVar("S", Message, Task, EmotionalState, Goal, DailySpend, ProgressDelta)
 
 
-def to_value(one: Task | EmotionalState | Goal | DailySpend | ProgressDelta) -> dict[str, Any]:
+def to_value(state: Task | EmotionalState | Goal | DailySpend | ProgressDelta) -> dict[str, Any]:
     """A state as JSON; its class takes it as keyword arguments."""
-    return {each.name: _plain(getattr(one, each.name)) for each in fields(one)}
+    return {each.name: _plain(getattr(state, each.name)) for each in fields(state)}
 
 
-def _plain(found: Any) -> Any:
-    if isinstance(found, dt.date):
-        return found.isoformat()
-    if isinstance(found, Decimal):
-        return f"{found:f}"
-    if isinstance(found, ProgressDelta):
-        return to_value(found)
-    return [_plain(one) for one in found] if isinstance(found, tuple) else found
+def _plain(value: Any) -> Any:
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, ProgressDelta):
+        return to_value(value)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def of_value(kind: type[S], value: object) -> S:
@@ -301,9 +301,9 @@ class Whose:
         life: dt.timedelta | None = None,
     ) -> Call:
         """The call that stores a state as it is from now on, for as long as it lives."""
-        told = encode_value(value, self.bounds)
+        encoded = encode_value(value, self.bounds)
         ends = None if life is None else now + life
-        return self.call("put_state", kind=kind, name=name, value=told, now=now, expires_at=ends)
+        return self.call("put_state", kind=kind, name=name, value=encoded, now=now, expires_at=ends)
 
 
 def look(
@@ -324,12 +324,16 @@ def look(
     def of(state: type[S], kind: str) -> list[S]:
         return [state(**row[2]) for row in rows if row[0] == kind]
 
-    said = sorted((row for row in rows if row[0] == "message"), key=lambda row: (row[3], row[4]))
-    spends = (one for one in of(DailySpend, SPEND) if one.date == now.date())
+    messages = sorted(
+        (row for row in rows if row[0] == "message"), key=lambda row: (row[3], row[4])
+    )
+    spends = (spend for spend in of(DailySpend, SPEND) if spend.date == now.date())
     return ShortTermSnapshot(
-        messages=tuple(Message(**{"message_id": row[1], "at": row[3], **row[2]}) for row in said),
-        tasks=tuple(sorted(of(Task, TASK), key=lambda one: (one.created_at, one.task_id))),
-        goals=tuple(sorted(of(Goal, GOAL), key=lambda one: (-one.priority, one.goal_id))),
+        messages=tuple(
+            Message(**{"message_id": row[1], "at": row[3], **row[2]}) for row in messages
+        ),
+        tasks=tuple(sorted(of(Task, TASK), key=lambda task: (task.created_at, task.task_id))),
+        goals=tuple(sorted(of(Goal, GOAL), key=lambda goal: (-goal.priority, goal.goal_id))),
         emotional_state=next(iter(of(EmotionalState, EMOTION)), None),
         daily_spend=next(spends, DailySpend(date=now.date())),
     )

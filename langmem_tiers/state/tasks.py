@@ -20,9 +20,9 @@ _DONE: Final = "done"
 """What completed is called as well."""
 
 
-def status_of(told: str) -> str:
+def status_of(text: str) -> str:
     """A status as it is compared: in small letters, its words joined by `_`."""
-    status = "_".join(told.replace("-", " ").replace("_", " ").casefold().split())
+    status = "_".join(text.replace("-", " ").replace("_", " ").casefold().split())
     return COMPLETED if status == _DONE else status
 
 
@@ -42,22 +42,22 @@ def workflow_of(
     if isinstance(todo, Task):
         lasted = None if ended is None else minutes_between(todo.created_at, ended)
         own = {"task_type": todo.task_type, "status": todo.status}
-        told: Mapping[str, Any] = {"duration": lasted, **todo.metadata, **own}
+        fields: Mapping[str, Any] = {"duration": lasted, **todo.metadata, **own}
     else:
-        told = _checked(todo)
-    if status_of(told["status"]) != COMPLETED:
+        fields = _checked(todo)
+    if status_of(fields["status"]) != COMPLETED:
         return None
-    kind = label(told.get("task_type"), "task_type")
-    content = told.get("content") or kind
-    told_steps = checked_list(told.get("steps") or (), "steps", "texts")
-    steps = [checked_text(one, "a step").strip() for one in told_steps]
+    kind = label(fields.get("task_type"), "task_type")
+    content = fields.get("content") or kind
+    raw_steps = checked_list(fields.get("steps") or (), "steps", "texts")
+    steps = [checked_text(step, "a step").strip() for step in raw_steps]
     numbered = " ".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
     head = checked_text(content, "the content of a todo").strip()
-    if (minutes := told.get("duration")) is not None:
+    if (minutes := fields.get("duration")) is not None:
         checked_number(minutes, "duration", 0, sys.float_info.max, use="minutes, 0 or more")
     metadata = {
         "task_type": kind,
-        "success": checked_flag(told.get("success", True), "success"),
+        "success": checked_flag(fields.get("success", True), "success"),
         "duration_minutes": minutes,
     }
     whole = f"{head.rstrip('.:')}: {numbered}" if numbered else head
@@ -84,15 +84,15 @@ def newly_completed(
     Raises:
         InvalidInputError: for what is no todo.
     """
-    known = {_name(one): one for one in map(_checked, todos)}
+    todos_by_name = {_name(todo): todo for todo in map(_checked, todos)}
     began = {
         name: seen["began"].get(name) or now.isoformat()
-        for name, one in known.items()
-        if one["status"] == IN_PROGRESS or (one["status"] == COMPLETED and name in seen["began"])
+        for name, todo in todos_by_name.items()
+        if todo["status"] == IN_PROGRESS or (todo["status"] == COMPLETED and name in seen["began"])
     }
-    done = [name for name, one in known.items() if one["status"] == COMPLETED]
+    done = [name for name, todo in todos_by_name.items() if todo["status"] == COMPLETED]
     new = [name for name in done if name not in seen["noted"]]
-    fresh = [_timed(known[name], began.get(name), now) for name in new]
+    fresh = [_timed(todos_by_name[name], began.get(name), now) for name in new]
     return fresh, {"began": began, "noted": done}
 
 
