@@ -1,8 +1,8 @@
 """How large and how tangled the package is: `python -m benchmarks.package_size`.
 
-What is counted, and how, is said by the functions of `package_source.py`, `package_imports.py` and
-`package_calls.py`. How many functions a call runs depends a little on the release of Python: from
-3.12 on, lists that are made of others run in the function that makes them.
+The functions of `package_source.py`, `package_words.py`, `package_imports.py` and
+`package_calls.py` say what is counted, and how. How many functions a call runs depends a little on
+the release of Python: from 3.12 on, a list comprehension runs in the function that has it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,16 @@ from benchmarks.package_source import (
     modules,
     names_offered,
 )
+from benchmarks.package_words import (
+    NOUN_CLAUSES,
+    SHARED_FUNCTIONS,
+    VAGUE_VARIABLES,
+    noun_clauses,
+    shared_classes,
+    shared_functions,
+    vague_parameters,
+    vague_variables,
+)
 from langmem_tiers import MemoryCoordinator
 
 METHODS = 30
@@ -60,7 +70,9 @@ def main(
     table = Table(title="langmem_tiers", title_justify="left", show_header=False)
     table.add_column(overflow="fold")
     table.add_column(justify="right", overflow="fold")
-    for row in (*sizes(read, PROJECT), *_verbs(), *_tangles(read, PROJECT), *_calls()):
+    tangles = (*_tangles(read, PROJECT), *_calls())
+    rows = (*sizes(read, PROJECT), *_verbs(), *_words(read), *tangles)
+    for row in rows:
         table.add_row(*row)
     Console(width=160).print(table)
 
@@ -85,6 +97,17 @@ def sizes(read: Sequence[Module], project: Path) -> Iterator[tuple[str, str]]:
     yield "public error classes", f"{len(_error_classes(read)):,}"
     for folder in ("tests", "benchmarks"):
         yield f"lines below {folder}/, all of them", f"{lines_below(project / folder):,}"
+
+
+def _words(read: Sequence[Module]) -> Iterator[tuple[str, str]]:
+    """Yield how the names and the docstrings read."""
+    clauses = [text for module in read for text in noun_clauses(module)]
+    yield "docstrings that begin with a noun clause", f"{len(clauses):,}"
+    yield "uses of a variable called one", f"{sum(map(vague_variables, read)):,}"
+    parameters = [text for module in read for text in vague_parameters(module)]
+    yield "parameters whose names don't tell what they hold", f"{len(parameters):,}"
+    yield "class names that stand twice", f"{len(shared_classes(read)):,}"
+    yield "names of public functions in three modules or more", f"{len(shared_functions(read)):,}"
 
 
 def _tangles(read: Sequence[Module], project: Path) -> Iterator[tuple[str, str]]:
@@ -139,6 +162,23 @@ def breaches(read: Sequence[Module]) -> Iterator[str]:
         yield f"{several}: {', '.join(errors)}"
     for circle in circles(graph(read, everywhere=True)):
         yield f"{', '.join(circle)}: a circle of imports, be it for types alone"
+
+
+def breaches_of_words(read: Sequence[Module]) -> Iterator[str]:
+    """Yield a line for each name that is vague or stands for two things, and for docstrings."""
+    clauses = [text for module in read for text in noun_clauses(module)]
+    if len(clauses) > NOUN_CLAUSES:
+        yield from clauses
+    for module in read:
+        for text in vague_parameters(module):
+            yield f"{text}: no name of a parameter, as it doesn't tell what it holds"
+    if (uses := sum(map(vague_variables, read))) > VAGUE_VARIABLES:
+        yield f"{uses} uses of a variable called one, {VAGUE_VARIABLES} are allowed"
+    for name, places in shared_classes(read).items():
+        yield f"{name}: a class in {' and in '.join(places)}"
+    shared = shared_functions(read)
+    for name, places in shared.items() if len(shared) > SHARED_FUNCTIONS else ():
+        yield f"{name}: a public function in {', '.join(places)}"
 
 
 def _error_classes(read: Sequence[Module]) -> list[str]:

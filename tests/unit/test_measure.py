@@ -17,6 +17,13 @@ from benchmarks.package_source import (
     functions,
     modules,
 )
+from benchmarks.package_words import (
+    noun_clauses,
+    shared_classes,
+    shared_functions,
+    vague_parameters,
+    vague_variables,
+)
 
 SOURCE = '''\
 """A module.
@@ -215,3 +222,44 @@ def test_methods_that_a_class_itself_offers_are_counted_and_too_many_are_named()
     assert methods(Verbs) == ["first", "afirst"]
     assert list(too_many(Verbs, 1)) == ["Verbs: 2 methods, 1 are allowed"]
     assert list(too_many(More, 1)) == []
+
+
+VAGUE = {
+    "__init__": "",
+    "a": """
+        class Part: ...
+        def read(how): "What it reads."
+        def write(row, *, one=None): return [one for one in row]
+    """,
+    "b": """
+        class Part:
+            class Whole: "Whole, and that."
+            def read(self): "Whether it is read."
+        def read(given): "Read it."
+        def write(row): return sorted(row, key=lambda one: one.key)
+    """,
+    "c": """
+        def read(): ...
+        def _write(): ...
+    """,
+}
+
+
+def test_what_reads_badly_is_found(tmp_path: Path) -> None:
+    for name, text in VAGUE.items():
+        (tmp_path / f"{name}.py").write_text(dedent(text))
+    read = modules(tmp_path)
+    top = tmp_path.name
+    assert [text for module in read for text in noun_clauses(module)] == [
+        f"{top}.a:3: What it reads.",
+        f"{top}.b:4: Whether it is read.",
+    ]
+    assert sum(map(vague_variables, read)) == 5
+    assert sorted(text for module in read for text in vague_parameters(module)) == [
+        f"{top}.a:3: how",
+        f"{top}.a:4: one",
+        f"{top}.b:5: given",
+        f"{top}.b:6: one",
+    ]
+    assert shared_classes(read) == {"Part": [f"{top}.a", f"{top}.b"]}
+    assert shared_functions(read) == {"read": [f"{top}.a", f"{top}.b", f"{top}.c"]}
