@@ -87,8 +87,8 @@ def choose(
     if max_tokens < 0:
         raise InvalidInputError(f"max_tokens is {max_tokens}; give 0 or more.")
     max_tokens = min(max_tokens, sys.maxsize)
-    memories = sorted(ranked, key=lambda one: (-one.score, one.namespace, one.key))
-    costs = [counted(render(one), count_tokens) for one in memories]
+    memories = sorted(ranked, key=lambda memory: (-memory.score, memory.namespace, memory.key))
+    costs = [counted(render(memory), count_tokens) for memory in memories]
     worths = usefulness(memories, query)
     chosen = sorted(pack(worths, costs, max_tokens)) if max_tokens else []
     tokens = sum(costs[member] for member in chosen)
@@ -99,7 +99,7 @@ def choose(
         if member in chosen:
             reason = f"fits: {_tokens(cost)}"
         elif gain(worths[member], so_far) <= NEGLIGIBLE:
-            nearest = min(chosen, key=lambda one: gain(worths[member], worths[one]))
+            nearest = min(chosen, key=lambda other: gain(worths[member], worths[other]))
             repeats = memories[nearest]
             reason = f"left out: repeats {repeats.key}"
         else:
@@ -163,22 +163,22 @@ def usefulness(memories: Sequence[Recollection], query: str = "") -> Worths:
     memory says in the same words counts once. Each word of the query that is found counts by
     its rarity among the memories.
     """
-    said = [features(one.content) for one in memories]
+    feature_sets = [features(memory.content) for memory in memories]
     saying: dict[Feature, list[int]] = defaultdict(list)
-    for member, found in enumerate(said):
-        for feature in found:
+    for member, own_features in enumerate(feature_sets):
+        for feature in own_features:
             saying[feature].append(member)
     # What the same memories say is one group: hundreds of features become a few groups.
     groups = sorted(Counter(map(tuple, saying.values())).items())
     asked = [saying[word] for word in sorted(set(exact_words(query))) if word in saying]
     rarity = math.fsum(1 / len(members) for members in asked)
-    best = max((one.score for one in memories), default=0.0)
+    best = max((memory.score for memory in memories), default=0.0)
     relevances = [
-        (max(one.score, 0.0) / best) ** SHARPNESS if best > 0 else 0.0 for one in memories
+        (max(memory.score, 0.0) / best) ** SHARPNESS if best > 0 else 0.0 for memory in memories
     ]
     shares = [
-        max(relevance, LEAST_RELEVANCE) / len(found)
-        for relevance, found in zip(relevances, said, strict=True)
+        max(relevance, LEAST_RELEVANCE) / len(own_features)
+        for relevance, own_features in zip(relevances, feature_sets, strict=True)
     ]
     worths: list[dict[int, float]] = [{} for _ in memories]
     for group, (members, size) in enumerate(groups):
@@ -190,18 +190,18 @@ def usefulness(memories: Sequence[Recollection], query: str = "") -> Worths:
     return worths
 
 
-def worth_of(several: Iterable[Mapping[int, float]]) -> dict[int, float]:
+def worth_of(worths: Iterable[Mapping[int, float]]) -> dict[int, float]:
     """What several memories are worth together, in each group."""
     together: dict[int, float] = {}
-    for one in several:
-        for group, worth in one.items():
+    for worth_by_group in worths:
+        for group, worth in worth_by_group.items():
             together[group] = max(worth, together.get(group, 0.0))
     return together
 
 
-def gain(one: Mapping[int, float], so_far: Mapping[int, float]) -> float:
+def gain(worth_by_group: Mapping[int, float], so_far: Mapping[int, float]) -> float:
     """What a memory adds to what others are worth together."""
-    return sum(max(worth - so_far.get(group, 0.0), 0.0) for group, worth in one.items())
+    return sum(max(worth - so_far.get(group, 0.0), 0.0) for group, worth in worth_by_group.items())
 
 
 NEGLIGIBLE = 1e-9
@@ -294,10 +294,10 @@ class Text:
         """Single words as well as shingles."""
         return self._set(shingles(self.words) | set(self.words))
 
-    def _set(self, found: Collection[Feature]) -> int:
+    def _set(self, feature_set: Collection[Feature]) -> int:
         """Features as the bits of an integer: many times faster to compare than a set of them."""
         numbers = self._numbers
-        positions = [numbers.setdefault(one, len(numbers)) for one in found]
+        positions = [numbers.setdefault(feature, len(numbers)) for feature in feature_set]
         bits = bytearray(len(numbers) // 8 + 1)
         for position in positions:
             bits[position >> 3] |= 1 << (position & 7)
@@ -324,13 +324,13 @@ def deduplicate(
     numbers: dict[Feature, int] = {}
     for memory in ranked:
         text = Text(memory.content, numbers)
-        said = None if vocabulary is None else _told_back(memory, text, kept, texts, vocabulary)
-        if said is None and all(similarity(text, other) < similarity_threshold for other in texts):
+        echoed = None if vocabulary is None else _told_back(memory, text, kept, texts, vocabulary)
+        if echoed is None and all(similarity(text, each) < similarity_threshold for each in texts):
             kept.append(memory)
             texts.append(text)
             continue
-        if said is not None and _side(memory) == Source.USER:
-            kept[said], texts[said] = memory, text
+        if echoed is not None and _side(memory) == Source.USER:
+            kept[echoed], texts[echoed] = memory, text
         for place, (other, standing) in enumerate(zip(texts, kept, strict=True)):
             if text.plain == other.plain and _said_later(memory, standing):
                 kept[place] = memory
@@ -359,45 +359,45 @@ def _told_back(
 def _differing(here: Sequence[str], there: Sequence[str]) -> list[tuple[str, str]]:
     """Return the words by which texts of equal length differ; none if one has a part more."""
     differing = list[tuple[str, str]]()
-    for one, other in zip(here, there, strict=True):
-        parts, others = _APOSTROPHE.split(one), _APOSTROPHE.split(other)
+    for word, other in zip(here, there, strict=True):
+        parts, others = _APOSTROPHE.split(word), _APOSTROPHE.split(other)
         if len(parts) != len(others):
             return []
         differing += [pair for pair in zip(parts, others, strict=True) if pair[0] != pair[1]]
     return differing if all(each.isalpha() for pair in differing for each in pair) else []
 
 
-def _side(one: Recollection) -> str | None:
+def _side(memory: Recollection) -> str | None:
     """Return which side says a memory: a person, an assistant, or neither."""
-    speaker = (one.speaker or "").lower()
+    speaker = (memory.speaker or "").lower()
     if speaker in ASSISTANT_ROLES:
         return Source.AGENT
-    source = source_of(one.value)
+    source = source_of(memory.value)
     return source if source == Source.USER or (not speaker and source == Source.AGENT) else None
 
 
-def _said_later(one: Recollection, other: Recollection) -> bool:
+def _said_later(memory: Recollection, other: Recollection) -> bool:
     """Whether the same speaker said it at another time, later."""
-    by, before = ((each.speaker, each.value.get("source")) for each in (one, other))
-    return by == before and one.when > other.when
+    by, before = ((each.speaker, each.value.get("source")) for each in (memory, other))
+    return by == before and memory.when > other.when
 
 
-def similarity(one: Text, other: Text) -> float:
+def similarity(text: Text, other: Text) -> float:
     """How much two texts say the same in the same words, in 0…1.
 
     That is 1 if they differ in case and white space at most; else the Jaccard similarity of
     their runs of three words. If either has six words or fewer, single words count as well as
     runs, as one other word would leave hardly a run the same.
     """
-    if one.plain == other.plain:
+    if text.plain == other.plain:
         return 1.0
-    if one.is_short or other.is_short:
-        return _jaccard(one.features, other.features)
-    return _jaccard(one.shingles, other.shingles)
+    if text.is_short or other.is_short:
+        return _jaccard(text.features, other.features)
+    return _jaccard(text.shingles, other.shingles)
 
 
-def _jaccard(one: int, other: int) -> float:
-    return (one & other).bit_count() / (one | other).bit_count()
+def _jaccard(bits: int, other: int) -> float:
+    return (bits & other).bit_count() / (bits | other).bit_count()
 
 
 def checked_tokens(tokens: object, what: str = "max_tokens") -> int | None:
@@ -435,8 +435,12 @@ class Reranker(NamedTuple):
 
     def order(self, shortlists: Sequence[Shortlist]) -> Flow[list[list[Recollection]]]:
         """The memories of each, ordered again; one without a query or a memory stays as it is."""
-        asked = {i: one for i, one in enumerate(shortlists) if one.query.strip() and one.best}
-        ordered = [list(one.best) for one in shortlists]
+        asked = {
+            i: shortlist
+            for i, shortlist in enumerate(shortlists)
+            if shortlist.query.strip() and shortlist.best
+        }
+        ordered = [list(shortlist.best) for shortlist in shortlists]
         if asked:
             best = list(asked.values())
             chosen = yield from ask_model(self, best)
@@ -470,11 +474,16 @@ def reranker_of(compressor: BaseDocumentCompressor) -> Reranker:
 def _documents(memories: Sequence[Recollection]) -> list[Document]:
     return [
         Document(
-            page_content=one.content,
-            id=one.key,
-            metadata={_PLACE: i, "key": one.key, "score": one.score, "tier": one.tier.value},
+            page_content=memory.content,
+            id=memory.key,
+            metadata={
+                _PLACE: i,
+                "key": memory.key,
+                "score": memory.score,
+                "tier": memory.tier.value,
+            },
         )
-        for i, one in enumerate(memories)
+        for i, memory in enumerate(memories)
     ]
 
 

@@ -85,16 +85,16 @@ def recalled_text(
     if now is not None and zone is not None and now.utcoffset() is None:
         raise InvalidInputError(f"now has a time zone that tells no time: {short(now)}")
     pins, taught = _recollections(pinned, "pinned"), _recollections(lessons, "lessons")
-    taken = [one.place for one in (*pins, *taught)]
+    taken = [memory.place for memory in (*pins, *taught)]
     distinct: dict[str, Recollection] = {}
-    for one in pins:
-        distinct.setdefault(normalised(one.content), one)
-    known = _recollections(recollections, "recollections")
-    rest = [one for one in known if one.place not in taken]
+    for pin in pins:
+        distinct.setdefault(normalised(pin.content), pin)
+    recalled = _recollections(recollections, "recollections")
+    rest = [memory for memory in recalled if memory.place not in taken]
     sections = (
-        (prompts.PINNED_HEAD, [_line(prompts.RECALLED_NOTE, one) for one in distinct.values()]),
+        (prompts.PINNED_HEAD, [_line(prompts.RECALLED_NOTE, pin) for pin in distinct.values()]),
         (prompts.REST_HEAD, _by_days(rest, zone, now, asked)),
-        (prompts.LESSONS_HEAD, [_line(prompts.RECALLED_NOTE, one) for one in taught]),
+        (prompts.LESSONS_HEAD, [_line(prompts.RECALLED_NOTE, lesson) for lesson in taught]),
         (prompts.INTENDED_HEAD, checked_strings(intended, "intended")),
         (prompts.REMINDERS_HEAD, checked_strings(reminders, "reminders")),
     )
@@ -109,8 +109,8 @@ def titled_text(sections: Iterable[tuple[str, Sequence[Recollection]]]) -> str:
     its source.
     """
     return _fenced(
-        (f"{brief(title)}:", [_line(prompts.RECALLED_ONE, one) for one in several])
-        for title, several in sections
+        (f"{brief(title)}:", [_line(prompts.RECALLED_ONE, memory) for memory in memories])
+        for title, memories in sections
     )
 
 
@@ -121,11 +121,11 @@ def _fenced(sections: Iterable[tuple[str, Sequence[str]]], today: str = "") -> s
     return "\n".join([head, *parts, prompts.RECALLED_TAIL]) if parts else ""
 
 
-def _recollections(given: Iterable[Recollection], what: str) -> list[Recollection]:
-    several = list(checked_list(given, what, "what get_context returns"))
-    for one in several:
-        checked_kind(one, Recollection, f"one of {what}")
-    return several
+def _recollections(recollections: Iterable[Recollection], what: str) -> list[Recollection]:
+    memories = list(checked_list(recollections, what, "what get_context returns"))
+    for memory in memories:
+        checked_kind(memory, Recollection, f"one of {what}")
+    return memories
 
 
 def _by_days(
@@ -139,35 +139,36 @@ def _by_days(
     today = None if now is None else now.date()
     latest: dict[tuple[date, object], datetime] = {}
     lines = []
-    for place, one in enumerate(ranked):
-        day = _day(one.when, zone)
-        talk = (day, one.session_id or one.place)  # without a session a memory stands by itself
-        latest[talk] = max(one.when, latest.get(talk, one.when))
-        answers = (one.speaker or "").lower() in ASSISTANT_ROLES
-        content = one.content
-        if asked is not None and one.speaker:
+    for place, memory in enumerate(ranked):
+        day = _day(memory.when, zone)
+        # without a session a memory stands by itself
+        talk = (day, memory.session_id or memory.place)
+        latest[talk] = max(memory.when, latest.get(talk, memory.when))
+        answers = (memory.speaker or "").lower() in ASSISTANT_ROLES
+        content = memory.content
+        if asked is not None and memory.speaker:
             longest = LONGEST[min(place, len(LONGEST) - 1)]
             content = excerpt(content, asked, min(longest, LONGEST_ANSWER) if answers else longest)
-        line = _said(one, content, day, zone, today)
-        lines.append(((one.when, answers, one.namespace, one.key), talk, line))
+        line = _said(memory, content, day, zone, today)
+        lines.append(((memory.when, answers, memory.namespace, memory.key), talk, line))
     lines.sort(key=itemgetter(0))
     lines.sort(key=lambda line: (line[1][0], latest[line[1]]), reverse=True)
     return [line for _, _, line in lines]
 
 
 def _said(
-    one: Recollection, content: str, day: date, zone: tzinfo | None, today: date | None
+    memory: Recollection, content: str, day: date, zone: tzinfo | None, today: date | None
 ) -> str:
     """Write a memory of a conversation as a line."""
-    speaker, replaces = one.speaker or prompts.UNKNOWN_SPEAKER, ""
-    if (was := one.replaces) is not None:
+    speaker, replaces = memory.speaker or prompts.UNKNOWN_SPEAKER, ""
+    if (was := memory.replaces) is not None:
         since = short_day(_day(was.at, zone), today)
         replaces = prompts.RECALLED_REPLACES.format(handle=bracketed(was.handle), date=since)
     return prompts.RECALLED_SAID.format(
-        handle=f"{bracketed(one.handle)} ",
+        handle=f"{bracketed(memory.handle)} ",
         date=short_day(day, today),
         by="" if speaker.lower() in _UNNAMED else f", {brief(speaker)}",
-        origin=_origin(one),
+        origin=_origin(memory),
         content=indented(quoted(content)),
         replaces=replaces,
     )
@@ -191,9 +192,9 @@ def _day(moment: datetime, zone: tzinfo | None) -> date:
     return (moment if zone is None else moment.astimezone(zone)).date()
 
 
-def _line(form: str, one: Recollection) -> str:
+def _line(form: str, memory: Recollection) -> str:
     """Write a memory as a line of that form."""
-    return form.format_map({**fields_of(one), "content": indented(quoted(one.content))})
+    return form.format_map({**fields_of(memory), "content": indented(quoted(memory.content))})
 
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
@@ -219,13 +220,13 @@ def quoted(text: str) -> str:
     """
     if not _OPENING.search(text):
         return text
-    seen = [place for place, one in enumerate(text) if not unseen(one)]
+    seen = [place for place, character in enumerate(text) if not unseen(character)]
     plain = "".join(_plain(text[place]) for place in seen)
     after = 0
     pieces: list[str] = []
-    for found in _FENCE.finditer(plain):
-        place = seen[found.start()]
-        pieces += (text[after:place], _ESCAPED[found[0]])
+    for match in _FENCE.finditer(plain):
+        place = seen[match.start()]
+        pieces += (text[after:place], _ESCAPED[match[0]])
         after = place + 1
     return "".join((*pieces, text[after:]))
 
@@ -237,8 +238,8 @@ def labelled(text: str) -> str:
 
 def brief(text: str) -> str:
     """Text as a short label: a name, a type or a source, of which nothing else is expected."""
-    found = labelled(text)
-    return found if len(found) <= _LONGEST else f"{found[: _LONGEST - 1]}…"
+    label = labelled(text)
+    return label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…"
 
 
 def indented(text: str) -> str:
@@ -246,20 +247,20 @@ def indented(text: str) -> str:
     return _LINES.sub(_INDENT, text)
 
 
-def fields_of(one: Recollection) -> dict[str, str]:
+def fields_of(memory: Recollection) -> dict[str, str]:
     """What a layout can say of a memory beside its content."""
-    speaker = one.speaker or prompts.UNKNOWN_SPEAKER
+    speaker = memory.speaker or prompts.UNKNOWN_SPEAKER
     return {
-        "handle": f"{bracketed(one.handle)} ",
-        "tier": one.tier.value,
-        "memory_type": brief(one.memory_type),
-        "date": str(one.when.date()),
-        "when": one.when.isoformat(),
+        "handle": f"{bracketed(memory.handle)} ",
+        "tier": memory.tier.value,
+        "memory_type": brief(memory.memory_type),
+        "date": str(memory.when.date()),
+        "when": memory.when.isoformat(),
         "speaker": brief(speaker),
         "by": "" if speaker.lower() in _UNNAMED else f" {brief(speaker)}",
         "role": brief(speaker).upper(),
-        "relevance": f"{one.score:.2f}",
-        "origin": _origin(one),
+        "relevance": f"{memory.score:.2f}",
+        "origin": _origin(memory),
     }
 
 
@@ -269,15 +270,15 @@ def _plain(character: str) -> str:
     return plain if len(plain) == 1 else character
 
 
-def _origin(one: Recollection) -> str:
+def _origin(memory: Recollection) -> str:
     """Say whose word a memory is and if it is doubtful, unless that goes without saying."""
-    source, trust = source_of(one.value), trust_of(one.value)
-    since = prompts.RECALLED_OUTDATED if one.outdated else ""
-    own = source == Source.AGENT and (one.speaker or trust >= _DOUBTED)
+    source, trust = source_of(memory.value), trust_of(memory.value)
+    since = prompts.RECALLED_OUTDATED if memory.outdated else ""
+    own = source == Source.AGENT and (memory.speaker or trust >= _DOUBTED)
     if own or (source == Source.USER and trust >= 1):
         return since
-    said = prompts.RECALLED_DOUBTED if trust < _DOUBTED else prompts.RECALLED_ORIGIN
-    return said.format(source=brief(source)) + since
+    template = prompts.RECALLED_DOUBTED if trust < _DOUBTED else prompts.RECALLED_ORIGIN
+    return template.format(source=brief(source)) + since
 
 
 # What a long message says about a question
@@ -321,13 +322,15 @@ def excerpt(text: str, asked: str, most: int) -> str:
 
 
 def _nearness(part: str, sought: frozenset[str]) -> float:
-    found = frozenset(exact_words(part))
-    return sum(map(len, found & sought)) / math.sqrt(1 + len(found))  # short words are common
+    words = frozenset(exact_words(part))
+    return sum(map(len, words & sought)) / math.sqrt(1 + len(words))  # short words are common
 
 
 def _window(part: str, sought: frozenset[str], most: int) -> str:
     """Cut a sentence that is too long to the text around the first word that is sought."""
-    hits = (one.start() for one in _WORD.finditer(part) if sought & frozenset(exact_words(one[0])))
+    hits = (
+        match.start() for match in _WORD.finditer(part) if sought & frozenset(exact_words(match[0]))
+    )
     hit = next(hits, 0)
     if hit < most:
         return part[: most - 1].rstrip() + _LEFT_OUT

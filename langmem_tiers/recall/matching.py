@@ -82,8 +82,8 @@ class Candidate(NamedTuple):
     @property
     def session(self) -> str | None:
         """The session it was said in."""
-        found = self.value.get("session_id")
-        return found if isinstance(found, str) else None
+        session = self.value.get("session_id")
+        return session if isinstance(session, str) else None
 
 
 _KEY, _VALUE, _COSINE = map(Candidate._fields.index, ("key", "value", "cosine"))
@@ -109,15 +109,15 @@ class Searched:
 
 def read_columns(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
     """The candidates in these rows, in their order."""
-    found = []
+    candidates = []
     for row in rows:
         if row[_KEY] is not None:
             near = list(row[_NEAR])
             for place, away in enumerate(near):
                 near[place] = None if away is None else distance.cosine(away)
             # Recalls that earlier releases recorded do not have the last ones.
-            found.append(Candidate(*row[: _NEAR.start], *near, *row[_NEAR.stop :]))
-    return found
+            candidates.append(Candidate(*row[: _NEAR.start], *near, *row[_NEAR.stop :]))
+    return candidates
 
 
 def read_rows(rows: Sequence[Row], distance: Distance) -> tuple[list[Candidate], Searched]:
@@ -125,18 +125,18 @@ def read_rows(rows: Sequence[Row], distance: Distance) -> tuple[list[Candidate],
 
     The row without a key tells of these.
     """
-    found = read_columns(rows, distance)
-    found.sort(key=_PLACE)
+    candidates = read_columns(rows, distance)
+    candidates.sort(key=_PLACE)
     facts: Mapping[str, Any] = {}
     for row in rows:
         if row[_KEY] is None:
             facts = row[_VALUE]
             break
-    return found, Searched(
+    return candidates, Searched(
         memories=facts.get("memories") or 0.0,
         sought=facts.get("sought") or 0.0,
         known=facts.get("known") or 0.0,
-        best_cosine=max([one.cosine or 0.0 for one in found], default=0.0),
+        best_cosine=max([candidate.cosine or 0.0 for candidate in candidates], default=0.0),
         speakers=tuple(facts.get("speakers") or ()),
         known_names=frozenset(facts.get("names") or ()),
     )
@@ -146,54 +146,54 @@ _LARGEST = 1e9
 """What is stored as a larger number is no importance and no boost."""
 
 
-def recollection(one: Candidate, match: float, evidence: Mapping[str, float]) -> Recollection:
+def recollection(candidate: Candidate, match: float, evidence: Mapping[str, float]) -> Recollection:
     """A candidate as what users see; what a value does not hold in the right form is left out."""
-    value, was = one.value, one.replaced
-    memory_type, told = value.get("memory_type"), {}
+    value, was = candidate.value, candidate.replaced
+    memory_type, fields = value.get("memory_type"), {}
     for name, read in _TOLD.items():
         if name in value:
-            told[name] = read(value[name])
+            fields[name] = read(value[name])
     return Recollection(
-        key=one.key,
-        namespace=decode(one.tenant, one.namespace),
-        tier=Tier(one.tier),
+        key=candidate.key,
+        namespace=decode(candidate.tenant, candidate.namespace),
+        tier=Tier(candidate.tier),
         memory_type=memory_type if memory_type and isinstance(memory_type, str) else "episodic",
         content=content_of(value),
         value=value,
-        created_at=one.created_at,
-        updated_at=one.updated_at,
-        occurred_at=one.occurred_at,
+        created_at=candidate.created_at,
+        updated_at=candidate.updated_at,
+        occurred_at=candidate.occurred_at,
         match=match,
         evidence=evidence,
-        speaker=one.speaker,
-        access_count=one.access_count,
-        success_count=one.success_count,
-        failure_count=one.failure_count,
-        last_accessed_at=one.last_accessed_at,
-        strength=one.strength,
-        outdated=one.outdated,
+        speaker=candidate.speaker,
+        access_count=candidate.access_count,
+        success_count=candidate.success_count,
+        failure_count=candidate.failure_count,
+        last_accessed_at=candidate.last_accessed_at,
+        strength=candidate.strength,
+        outdated=candidate.outdated,
         replaces=None if was is None else Replaced(was[0], datetime.fromisoformat(was[1])),
-        **told,
+        **fields,
     )
 
 
-def _text(found: object) -> str | None:
-    return found if isinstance(found, str) else None
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
-def _texts(found: object) -> tuple[str, ...]:
-    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
-def _number(found: object) -> float | None:
-    if isinstance(found, bool) or not isinstance(found, int | float):
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(found) if abs(found) < _LARGEST else None
+    return float(value) if abs(value) < _LARGEST else None
 
 
 _TOLD: Mapping[str, Callable[[object], Any]] = {
     "importance": _number,
-    "boost": lambda found: _number(found) or 1.0,
+    "boost": lambda value: _number(value) or 1.0,
     "tags": _texts,
     "entities": _texts,
     "agent_id": _text,
@@ -202,9 +202,9 @@ _TOLD: Mapping[str, Callable[[object], Any]] = {
     "source_task": _text,
     "emotional_valence": _text,
     "platform_source": _text,
-    "context": lambda found: found,
-    "metadata": lambda found: found if isinstance(found, dict) else {},
-    "success_metrics": lambda found: found if isinstance(found, dict) else {},
+    "context": lambda value: value,
+    "metadata": lambda value: value if isinstance(value, dict) else {},
+    "success_metrics": lambda value: value if isinstance(value, dict) else {},
 }
 """What a recollection takes from the value if it is there, and how each is read."""
 
@@ -296,7 +296,10 @@ def read_weights(text: str) -> Weights:
         named = {"features": FEATURES, "match": CHANCE, "alone": BY_ITSELF, "lesson": OF_LESSONS}
         named["helps"] = ("bias",)
         lacks = [
-            one for part, all_ in named.items() for one in all_ if one not in getattr(weights, part)
+            name
+            for part, all_ in named.items()
+            for name in all_
+            if name not in getattr(weights, part)
         ]
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"these are no weights of a fit: {error}") from error
@@ -359,31 +362,32 @@ def judge(
     if not measured:
         return []
     factors = itemgetter(*FEATURES)(weights.features)
-    scores = [sum(map(mul, one, factors)) for one in measured]
+    scores = [sum(map(mul, parts, factors)) for parts in measured]
     best = tuple(map(max, *measured)) if len(measured) > 1 else measured[0]
     kind, top = sum(map(mul, best[_KIND], factors[_KIND])), max(scores)
     judged = []
-    for one, score, parts in zip(candidates, scores, measured, strict=True):
-        told = (score - kind, score - top, one.cosine or 0.0, parts[_OWN])
-        memory_type = one.value.get("memory_type")
-        alone = one.session is None and one.around == one.cosine  # nothing around it counts
+    for candidate, score, parts in zip(candidates, scores, measured, strict=True):
+        terms = (score - kind, score - top, candidate.cosine or 0.0, parts[_OWN])
+        memory_type = candidate.value.get("memory_type")
+        # nothing around it counts
+        alone = candidate.session is None and candidate.around == candidate.cosine
         if memory_type == REFLEXION:
             fitted, alone = weights.lesson, False
         elif memory_type == PROSPECTIVE and alone:  # what is intended is met by itself
             fitted = weights.alone
         else:
             fitted = weights.match
-        judged.append((_chance(fitted, *told), one, parts, told if alone else None))
+        judged.append((_chance(fitted, *terms), candidate, parts, terms if alone else None))
     judged.sort(key=itemgetter(0), reverse=True)
-    found = []
-    for match, one, parts, by_itself in judged[:most]:
+    scored = []
+    for match, candidate, parts, by_itself in judged[:most]:
         evidence = {}
         for name, factor, value in zip(FEATURES, factors, parts, strict=True):
             if value:
                 evidence[name] = factor * value
         chance = None if by_itself is None else _chance(weights.alone, *by_itself)
-        found.append(Weighed(one, match, evidence, chance))
-    return found
+        scored.append(Weighed(candidate, match, evidence, chance))
+    return scored
 
 
 def _chance(
@@ -418,8 +422,8 @@ def likeness(
     if words is None or not every:
         return [0.0] * len(candidates)
     names = question.names.union(*map(name_words, searched.speakers))
-    asked = [one for one in every if one not in names] or every
-    return words.alike(asked, [words_in(content_of(one.value)) for one in candidates])
+    asked = [word for word in every if word not in names] or every
+    return words.alike(asked, [words_in(content_of(candidate.value)) for candidate in candidates])
 
 
 def features(
@@ -434,46 +438,48 @@ def features(
     near: list[float] = []
     sessions: list[str | int] = []
     in_session: dict[str | int, list[float]] = defaultdict(list)
-    for n, one in enumerate(candidates):
-        near.append((one.cosine or 0.0) / best)
-        sessions.append(one.session or n)  # without one each is by itself
+    for n, candidate in enumerate(candidates):
+        near.append((candidate.cosine or 0.0) / best)
+        sessions.append(candidate.session or n)  # without one each is by itself
         in_session[sessions[n]].append(near[n])
     # How near its session is as a whole.
     together = {session: fmean(nlargest(_NEAREST, some)) for session, some in in_session.items()}
-    found: list[tuple[float, ...]] = []
-    for n, one in enumerate(candidates):
-        content, speaker = content_of(one.value), one.speaker
+    rows: list[tuple[float, ...]] = []
+    for n, candidate in enumerate(candidates):
+        content, speaker = content_of(candidate.value), candidate.speaker
         if speaker is None:
             named = _NAMED.match(content)
             speaker = named[1] if named else ""
-        role = str(one.value.get("role") or speaker).lower() if question.about_assistant else ""
-        talk = 1 / (1 + (one.words_around or 0) / _HALF_WINDOW) / reach
+        role = ""
+        if question.about_assistant:
+            role = str(candidate.value.get("role") or speaker).lower()
+        talk = 1 / (1 + (candidate.words_around or 0) / _HALF_WINDOW) / reach
         asking = content.count("?")
         row = (
-            (one.own or 0.0) / reach,
-            (one.window or 0.0) * talk,
-            (one.before or 0.0) * talk,
+            (candidate.own or 0.0) / reach,
+            (candidate.window or 0.0) * talk,
+            (candidate.before or 0.0) * talk,
             near[n],
-            (one.around or 0.0) / best,
+            (candidate.around or 0.0) / best,
             float(not question.words.isdisjoint(name_words(speaker))),
             float(role in ASSISTANT_ROLES),
             float(question.wants_time and tells_time(content)),
-            _closeness(one, question) if question.times else 0.0,
+            _closeness(candidate, question) if question.times else 0.0,
             -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
-            _tells(one, speaker),
+            _tells(candidate, speaker),
             together[sessions[n]],
-            float(one.speaker is None),
+            float(candidate.speaker is None),
             alike[n] if alike else 0.0,
         )
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
-def _tells(one: Candidate, speaker: str) -> float:
+def _tells(candidate: Candidate, speaker: str) -> float:
     """1 for what surely tells something, -1 for small talk, 0 for what an assistant said."""
     if speaker.lower() in ASSISTANT_ROLES:
         return 0.0
-    if (talk := small_talk(one.value)) is None:
+    if (talk := small_talk(candidate.value)) is None:
         return 1.0
     likely = min(max(talk, _SURE), 1 - _SURE)
     return math.log(1 / likely - 1) / math.log(1 / _SURE - 1)
@@ -488,9 +494,13 @@ def tells_time(text: str) -> bool:
     return not words.isdisjoint(_IN_PHRASES) and bool(_TIME_PHRASE.search(text))
 
 
-def _closeness(one: Candidate, question: Question) -> float:
+def _closeness(candidate: Candidate, question: Question) -> float:
     """1 in the time the question names, falling off slowly after it and fast before it."""
-    when = one.occurred_at.date() if one.occurred_at else dated(content_of(one.value))
+    when = (
+        candidate.occurred_at.date()
+        if candidate.occurred_at
+        else dated(content_of(candidate.value))
+    )
     gap = None if when is None else days_from(question.times, when)
     if gap is None:
         return 0.0

@@ -79,26 +79,26 @@ def _scores(text: str) -> tuple[Means, bool]:
     Each goes by the sentence that says most of it, but for talk, which all are to be.
     """
     weights = shipped()
-    several = sentences(text, weights)
-    if not several:
+    token_lists = sentences(text, weights)
+    if not token_lists:
         return Means(_MOST, -_MOST), True
     talks, needing = [], []
-    for named in several:
-        found = features(named)
-        rows = [weights[one] for one in found if one in weights]
-        share = 1 / math.sqrt(max(1, len(found)))
+    for named in token_lists:
+        present = features(named)
+        rows = [weights[feature] for feature in present if feature in weights]
+        share = 1 / math.sqrt(max(1, len(present)))
         talk, need = (
             bias + share * sum(row[n] for row in rows) for n, bias in enumerate(weights[BIAS])
         )
         talks.append(min(talk, 0.0) if is_strange([named]) else talk)
         needing.append(need)
-    return Means(min(talks), max(needing)), is_strange(several)
+    return Means(min(talks), max(needing)), is_strange(token_lists)
 
 
-def is_strange(several: Iterable[Sequence[str]]) -> bool:
+def is_strange(token_lists: Iterable[Sequence[str]]) -> bool:
     """Whether no sentence is a question, or mostly of known words: they may tell anything."""
     return all(
-        "?" not in named and _rare(named) > sum(map(str.isalpha, named)) for named in several
+        "?" not in named and _rare(named) > sum(map(str.isalpha, named)) for named in token_lists
     )
 
 
@@ -106,24 +106,24 @@ def _rare(named: Sequence[str]) -> int:
     return named.count(_RARE) + named.count(_NAME)
 
 
-def sentences(text: str, known: Collection[str]) -> list[list[str]]:
+def sentences(text: str, vocabulary: Collection[str]) -> list[list[str]]:
     """The words of each sentence of a text that has a word or a sign, as they count."""
-    return [named for one in sentences_of(text) if (named := named_in(one, known))]
+    return [named for sentence in sentences_of(text) if (named := named_in(sentence, vocabulary))]
 
 
-def named_in(sentence: str, known: Collection[str]) -> list[str]:
+def named_in(sentence: str, vocabulary: Collection[str]) -> list[str]:
     """Each word as it counts: in small letters if it is known, else as a rare one or a name."""
     named = []
-    for place, one in enumerate(tokens(sentence)):
-        word = one[:_LETTERS].lower()
-        named.append(word if word in known else _NAME if place and one.istitle() else _RARE)
+    for place, token in enumerate(tokens(sentence)):
+        word = token[:_LETTERS].lower()
+        named.append(word if word in vocabulary else _NAME if place and token.istitle() else _RARE)
     return named
 
 
 def features(named: Sequence[str]) -> frozenset[str]:
     """What counts of a sentence of these words."""
     pairs = map(" ".join, pairwise(named))
-    begins = (f"^ {' '.join(named[:several])}" for several in (1, 2, 3))
+    begins = (f"^ {' '.join(named[:count])}" for count in (1, 2, 3))
     size = sum(len(named) > most for most in _LENGTHS)
     counts = (f"~{min(_rare(named), _MOST_RARE)}", f"&{size}")
     return frozenset((*named, *pairs, *begins, f". {named[-1]}", *counts))

@@ -149,25 +149,25 @@ def days_from(times: Iterable[Days | Named], when: date) -> int | None:
     years = (when.year - 1, when.year, when.year + 1)
     gaps = [
         (when - days.first).days if when < days.first else max(0, (when - days.last).days)
-        for one in times
-        for days in _spans(one, years)
+        for time in times
+        for days in _spans(time, years)
     ]
     return min(gaps, key=abs) if gaps else None
 
 
 def _named_days(times: Iterable[Days | Named], today: date) -> Iterator[Days]:
-    for one in times:
-        if isinstance(one, Days) or one.month:
-            for days in _spans(one, (today.year - 1, today.year)):
+    for time in times:
+        if isinstance(time, Days) or time.month:
+            for days in _spans(time, (today.year - 1, today.year)):
                 if (days.last - days.first).days <= _MONTH_DAYS:
                     yield days
 
 
 def dated(text: str) -> date | None:
     """The day that a text names as it begins, such as `[8 May 2023] …`; None if it does not."""
-    for one in _times(text[:_HEADING].lower(), _SOME_DAY):
-        if isinstance(one, Named) and one.year and one.month:
-            return next((days.first for days in _spans(one, ())), None)
+    for time in _times(text[:_HEADING].lower(), _SOME_DAY):
+        if isinstance(time, Named) and time.year and time.month:
+            return next((days.first for days in _spans(time, ())), None)
     return None
 
 
@@ -267,14 +267,14 @@ def asks_again(value: Mapping[str, Any], query: str) -> bool:
     what nobody said.
     """
     plain, speaker = _plain(query), value.get("speaker")
-    told = isinstance(speaker, str) and bool(speaker)
-    if not plain or not value.keys() <= ({*FACTS, "metadata"} if told else {*FACTS}):
+    has_speaker = isinstance(speaker, str) and bool(speaker)
+    if not plain or not value.keys() <= ({*FACTS, "metadata"} if has_speaker else {*FACTS}):
         return False
     texts = (value.get(name) for name in ("content", "text"))
-    said = next((one for one in texts if isinstance(one, str) and one), "")
-    names = {"", *ROLES, str(speaker).lower() if told else ""}
-    return _plain(said) in {f"{name} {plain}".strip() for name in names} and (
-        is_question(said) or is_question(query)
+    content = next((text for text in texts if isinstance(text, str) and text), "")
+    names = {"", *ROLES, str(speaker).lower() if has_speaker else ""}
+    return _plain(content) in {f"{name} {plain}".strip() for name in names} and (
+        is_question(content) or is_question(query)
     )
 
 

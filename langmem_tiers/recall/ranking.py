@@ -186,8 +186,8 @@ def _balance(ranked: Sequence[Recollection], asked: Asked) -> list[Terms]:
 
 
 PROFILES: dict[str, Profile] = {
-    one.name: one
-    for one in (
+    profile.name: profile
+    for profile in (
         Profile(
             name="aurora",
             source="0.4 match, 0.2 recency within 30 days, 0.15 accesses up to 10, 0.15 same "
@@ -230,27 +230,27 @@ PROFILES: dict[str, Profile] = {
 """The profiles that have a name."""
 
 
-def profile_of(given: str | ProfileFunction) -> Profile:
+def profile_of(profile: str | ProfileFunction) -> Profile:
     """A profile by its name, a function as one, or what is one.
 
     Raises:
         InvalidInputError: It is none of these; of a name the message has the nearest one.
     """
-    if isinstance(given, Profile):
-        return given
-    if isinstance(given, str):
-        if (found := PROFILES.get(given)) is not None:
-            return found
-        (nearest,) = get_close_matches(given[:LINE], PROFILES, n=1, cutoff=0.0)
+    if isinstance(profile, Profile):
+        return profile
+    if isinstance(profile, str):
+        if (named := PROFILES.get(profile)) is not None:
+            return named
+        (nearest,) = get_close_matches(profile[:LINE], PROFILES, n=1, cutoff=0.0)
         raise InvalidInputError(
-            f"There is no ranking profile {short(given)}. Did you mean {nearest!r}? "
+            f"There is no ranking profile {short(profile)}. Did you mean {nearest!r}? "
             f"There are {', '.join(PROFILES)}; or give a function of your own."
         )
-    if callable(given):
-        name = getattr(given, "__name__", type(given).__name__)
-        return Profile(name=name, source="The caller's own.", terms=given)
+    if callable(profile):
+        name = getattr(profile, "__name__", type(profile).__name__)
+        return Profile(name=name, source="The caller's own.", terms=profile)
     raise InvalidTypeError(
-        f"a profile is a name or a function, not {type(given).__name__}: "
+        f"a profile is a name or a function, not {type(profile).__name__}: "
         f"give one of {', '.join(PROFILES)}, or a function of (memory, asked)"
     )
 
@@ -284,7 +284,8 @@ def rank(
         return _ordered(recollections, terms, chosen, limit)
     alone = _ordered(recollections, terms, chosen)
     further = zip(alone, chosen.among(alone, asked), strict=True)
-    return _ordered(alone, [{**one.explanation, **more} for one, more in further], chosen, limit)
+    both = [{**memory.explanation, **more} for memory, more in further]
+    return _ordered(alone, both, chosen, limit)
 
 
 def _ordered(
@@ -294,7 +295,7 @@ def _ordered(
     limit: int | None = None,
 ) -> list[Recollection]:
     """The best by the sum of these terms; each is copied once it is known to be returned."""
-    found = []
+    scored = []
     for memory, made in zip(memories, returned, strict=True):
         # A dict is recognised at once, any other mapping by a look-up that takes much longer.
         terms = made if isinstance(made, (dict, Mapping)) else {"profile": made}
@@ -306,9 +307,10 @@ def _ordered(
                 checked[name] = _finite(name, term, memory, profile)
         score = math.fsum(checked.values())
         order = (-score, -memory.match, memory.namespace, memory.key)
-        found.append((order, memory, score, checked))
-    found.sort(key=itemgetter(0))
-    return [replace(one, score=score, explanation=terms) for _, one, score, terms in found[:limit]]
+        scored.append((order, memory, score, checked))
+    scored.sort(key=itemgetter(0))
+    best = scored[:limit]
+    return [replace(memory, score=score, explanation=terms) for _, memory, score, terms in best]
 
 
 _LARGEST = 1e15
@@ -426,7 +428,7 @@ MEASURED: Final = (
 
 def measured(
     question: Question,
-    found: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     searched: Searched,
     *,
     needs: float,
@@ -440,26 +442,26 @@ def measured(
     the logarithm of odds.
     """
     reach = max(searched.sought * (K1 + 1), 1e-9)
-    near, own, said = [], [], []
-    for one in found:
-        near.append(one.cosine or 0.0)
-        own.append((one.own or 0.0) / reach)
-        if (one.speaker or "").lower() in USER_ROLES:
-            said.append(near[-1])
+    near, own, user_near = [], [], []
+    for candidate in candidates:
+        near.append(candidate.cosine or 0.0)
+        own.append((candidate.own or 0.0) / reach)
+        if (candidate.speaker or "").lower() in USER_ROLES:
+            user_near.append(near[-1])
     padded = [0.0] * 5
     near = sorted(near, reverse=True) + padded
     own = sorted(own, reverse=True) + padded
-    known = question.names & searched.known_names.union(*map(name_words, searched.speakers))
+    known_names = question.names & searched.known_names.union(*map(name_words, searched.speakers))
     return (
         near[0],
         near[2],
         near[4],
-        max(said, default=0.0),
+        max(user_near, default=0.0),
         own[0],
         own[1],
         searched.known / searched.sought if searched.sought else 1.0,
-        float(not question.names - known),
-        float(bool(known)),
+        float(not question.names - known_names),
+        float(bool(known_names)),
         math.log10(max(searched.memories, 1)),
         float(any(map(str.isdigit, question.text))),
         needs,
@@ -467,9 +469,9 @@ def measured(
     )
 
 
-def tells(one: Candidate) -> bool:
+def tells(candidate: Candidate) -> bool:
     """Whether it is no small talk, which answers nothing; what nobody said was put there."""
-    return not one.speaker or (small_talk(one.value) or 0.0) < TALKS
+    return not candidate.speaker or (small_talk(candidate.value) or 0.0) < TALKS
 
 
 def shown(
@@ -490,28 +492,31 @@ def shown(
     namespace and key, is all that it says: it goes by a chance of its own.
     """
     if floor and helping < HELPS:
-        memories = [
-            one for one in memories if types.learned(one.memory_type) or one.match >= STRONG
-        ]
-    facts = [None if types.learned(one.memory_type) else alone.get(one.place) for one in memories]
-    best = max([one.match for one in memories], default=0.0)
+        learned = types.learned
+        memories = [row for row in memories if learned(row.memory_type) or row.match >= STRONG]
+    facts = [
+        None if types.learned(memory.memory_type) else alone.get(memory.place)
+        for memory in memories
+    ]
+    best = max([memory.match for memory in memories], default=0.0)
     best_fact = max(filter(None, facts), default=0.0)
     kept = []
     by_itself, beside = floor.least(best_fact, among, alone=True), floor.least(best, among)
-    for one, fact in zip(memories, facts, strict=True):
-        reminds = asked is None and (_reminds(one) if floor else one.memory_type == PROSPECTIVE)
-        if reminds and (one.match if fact is None else fact) < floor.intended:
+    for memory, fact in zip(memories, facts, strict=True):
+        reminds = _reminds(memory) if floor else memory.memory_type == PROSPECTIVE
+        match = memory.match if fact is None else fact
+        if reminds and asked is None and match < floor.intended:
             continue
-        level, least = one.match, beside
+        level, least = memory.match, beside
         if fact is not None and floor.alone is not None:
             level, least = fact, by_itself
         if level >= least:
-            kept.append(one)
+            kept.append(memory)
     if floor.quiet:
         kept = _without_filler(kept)
     if floor.goes_on and len(kept) < len(memories):
         following = said_next(memories, kept, floor.goes_on)
-        kept += [one for one in following if one not in kept]
+        kept += [memory for memory in following if memory not in kept]
     return kept
 
 
@@ -524,24 +529,24 @@ def said_next(
     the best. What is longer than `most` characters stays out, and what a reminder was set by.
     """
     best = sorted(shown, key=attrgetter("match"), reverse=True)[:2]
-    leads = [one for one in best if one.match >= best[0].match / 2]
-    said = [
-        one
-        for one in memories
-        if one.session_id and one.speaker and one.speaker.lower() not in ASSISTANT_ROLES
+    leads = [memory for memory in best if memory.match >= best[0].match / 2]
+    spoken = [
+        memory
+        for memory in memories
+        if memory.session_id and memory.speaker and memory.speaker.lower() not in ASSISTANT_ROLES
     ]
-    found = []
+    continuations = []
     for lead in leads:
-        since = [one for one in said if one is not lead and _follows(one, lead)]
+        since = [memory for memory in spoken if memory is not lead and _follows(memory, lead)]
         following = min(since, key=attrgetter("when", "key"), default=None)
         if following and len(following.content) <= most and not _reminds(following):
-            found.append(following)
-    return found
+            continuations.append(following)
+    return continuations
 
 
-def _reminds(one: Recollection) -> bool:
+def _reminds(memory: Recollection) -> bool:
     """Tell whether it is intended, or was said as a reminder was set: it is raised by itself."""
-    return one.memory_type == PROSPECTIVE or one.value.get(REMINDER_SET) is True
+    return memory.memory_type == PROSPECTIVE or memory.value.get(REMINDER_SET) is True
 
 
 def _without_filler(memories: Sequence[Recollection]) -> list[Recollection]:
@@ -549,24 +554,28 @@ def _without_filler(memories: Sequence[Recollection]) -> list[Recollection]:
 
     An answer that hardly matches, or may be small talk, is no answer.
     """
-    answers = [one for one in memories if (one.speaker or "").lower() in ASSISTANT_ROLES]
-    others = [one for one in memories if one not in answers]
+    answers = [memory for memory in memories if (memory.speaker or "").lower() in ASSISTANT_ROLES]
+    others = [memory for memory in memories if memory not in answers]
     if not answers or not others:
         return [*memories]
-    best = max(others, key=lambda one: one.match)
-    since = [one for one in answers if one.session_id and _follows(one, best)]
-    answer = min(since, key=lambda one: (one.when, one.key), default=None)
+    best = max(others, key=lambda memory: memory.match)
+    since = [memory for memory in answers if memory.session_id and _follows(memory, best)]
+    answer = min(since, key=lambda memory: (memory.when, memory.key), default=None)
     share, talk = ANSWERS
     if answer and (answer.match < share * best.match or (small_talk(answer.value) or 0.0) >= talk):
         answer = None
     least = ABOUT_ANSWERS * best.match
-    return [one for one in memories if one not in answers or one is answer or one.match >= least]
+    return [
+        memory
+        for memory in memories
+        if memory not in answers or memory is answer or memory.match >= least
+    ]
 
 
-def _follows(one: Recollection, other: Recollection) -> bool:
+def _follows(memory: Recollection, other: Recollection) -> bool:
     """Tell whether a memory was said in a conversation after another one, or at its moment."""
-    same = (one.session_id, one.project_id) == (other.session_id, other.project_id)
-    return same and one.when >= other.when
+    same = (memory.session_id, memory.project_id) == (other.session_id, other.project_id)
+    return same and memory.when >= other.when
 
 
 def helps(

@@ -114,9 +114,9 @@ class RecallQuery:
     max_tokens: Annotated[int | None, by(budget.checked_tokens)] = None
     deduplicate: Annotated[bool, by(checks.checked_flag)] = False
     similarity_threshold: Annotated[
-        float, by(lambda given, what: checks.checked_number(given, what, 0, 1))
+        float, by(lambda value, what: checks.checked_number(value, what, 0, 1))
     ] = 0.85
-    profile: Annotated[Profile, by(lambda given, _: profile_of(given))] = PROFILES["calibrated"]
+    profile: Annotated[Profile, by(lambda value, _: profile_of(value))] = PROFILES["calibrated"]
     floor: Floor = ranking.NO_FLOOR
     """What matches less is left out, and a question that memory cannot help with gets nothing."""
     exclude: frozenset[str] = frozenset()
@@ -155,7 +155,7 @@ class Vectors(dict[str, PackedVector | None]):
             EmbeddingError: for a model that does not fit the store.
             MissingExtraError: for one that is not there at all.
         """
-        new = [one for one in queries if one not in self]
+        new = [query for query in queries if query not in self]
         if self.failed is not None or not new:
             return
         try:
@@ -219,7 +219,7 @@ class Recorder(Protocol):
 
     def keep(
         self,
-        several: Sequence[tuple[Answer, Recollections]],
+        recalls: Sequence[tuple[Answer, Recollections]],
         before: Sequence[Sequence[Row]],
         moment: Moment,
         /,
@@ -256,13 +256,13 @@ def recall(
     sought = [sought_for(ask, vectors, moment, reader, index) for ask in asks]
     first = () if recording is None else recording.first(asks)
     before, rows = yield from _rows(sought, reader, store, first)
-    answers = yield from answer(sought, rows, reader, store.distance)
-    shown = [one.memories for one in answers]
+    answers = yield from rank_rows(sought, rows, reader, store.distance)
+    shown = [answer.memories for answer in answers]
     if shown_of is not None:
         shown = _among(shown, (yield from shown_of(list(chain.from_iterable(shown)))))
     read = []
-    for one, memories in zip(answers, shown, strict=True):
-        by_place = {row.place: row for row in one.candidates}
+    for answer, memories in zip(answers, shown, strict=True):
+        by_place = {row.place: row for row in answer.candidates}
         read += [by_place[each.place] for each in memories]
     yield from store.mark([row for row in read if not (hidden and hidden(row))], moment)
     if recording is not None:
@@ -292,18 +292,18 @@ def _rows(
 
     Nothing is asked for what may return nothing.
     """
-    wanted = [bool(one.ask.limit and one.ask.max_tokens != 0) for one in sought]
+    wanted = [bool(prepared.ask.limit and prepared.ask.max_tokens != 0) for prepared in sought]
     calls = [
-        statement("recall_newest" if one.ask.blank else "recall", one, store)
-        for one in compress(sought, wanted)
+        statement("recall_newest" if prepared.ask.blank else "recall", prepared, store)
+        for prepared in compress(sought, wanted)
     ]
     if not (first or calls):
         return [], [[] for _ in sought]
     settings = settings_of(calls, reader)
     answers = yield Query((*settings, *first, *calls), commit=True)
-    found = answers[len(settings) :]
-    rows = iter(found[len(first) :])
-    return list(found[: len(first)]), [next(rows) if asked else [] for asked in wanted]
+    results = answers[len(settings) :]
+    rows = iter(results[len(first) :])
+    return list(results[: len(first)]), [next(rows) if asked else [] for asked in wanted]
 
 
 _ANN = "_ann"
@@ -321,15 +321,15 @@ def settings_of(calls: Sequence[Call], reader: Reader) -> list[Call]:
     return settings
 
 
-def statement(name: str, one: Sought, store: StoreFlows, **more: object) -> Call:
+def statement(name: str, prepared: Sought, store: StoreFlows, **more: object) -> Call:
     """The recall statement of that name, or its twin that goes by HNSW if there is an index."""
-    ask, question, index = one.ask, one.question, store.options.index
+    ask, question, index = prepared.ask, prepared.question, store.options.index
     params = {
         "first_days": [datetime.combine(days.first, time.min, UTC) for days in question.days],
         "last_days": [datetime.combine(days.last, time.max, UTC) for days in question.days],
         **ask.bounds,
-        "alive_at": one.moment.alive_at,
-        "true_at": ask.as_of or one.moment.now,
+        "alive_at": prepared.moment.alive_at,
+        "true_at": ask.as_of or prepared.moment.now,
         "as_of": ask.as_of,
         "known_at": ask.known_at,
         "memory_types": None if ask.memory_types is None else list(ask.memory_types),
@@ -343,7 +343,7 @@ def statement(name: str, one: Sought, store: StoreFlows, **more: object) -> Call
         "ef_search": EF_SEARCH,
         "text": ask.query[:QUERY_CHARACTERS],
         "language": index.language if index else "simple",
-        "query": one.vector,
+        "query": prepared.vector,
         "roles": sorted(ROLES),
         "names": sorted(question.names),
         "asks": question.asks,
@@ -351,22 +351,22 @@ def statement(name: str, one: Sought, store: StoreFlows, **more: object) -> Call
         "facts": FACTS,
         **more,
     }
-    if one.vector is not None and not ask.blank and not ask.tiers.isdisjoint(store.ann_tiers):
+    if prepared.vector is not None and not ask.blank and not ask.tiers.isdisjoint(store.ann_tiers):
         name += _ANN
     if ask.conditions:
         return Call(f"{name}_filtered", {**params, **filter_params(ask.conditions)})
     return Call(name, params)
 
 
-def answer(
+def rank_rows(
     sought: Sequence[Sought], rows: Sequence[Sequence[Row]], reader: Reader, distance: Distance
 ) -> Flow[list[Answer]]:
     """What these rows answer to each question, which nothing else decides."""
     answers, anew = [], reader.reranker is not None
-    for one, some in zip(sought, rows, strict=True):
-        found = _newest if one.ask.blank else _ranked
-        answers.append(found(one, some, reader, distance))
-        anew = anew or one.ask.review is not None
+    for prepared, some in zip(sought, rows, strict=True):
+        rank = _newest if prepared.ask.blank else _ranked
+        answers.append(rank(prepared, some, reader, distance))
+        anew = anew or prepared.ask.review is not None
     if anew:
         yield from _ordered_again(answers, reader)
     for each in answers:
@@ -374,14 +374,14 @@ def answer(
     return answers
 
 
-def _ranked(one: Sought, rows: Sequence[Row], reader: Reader, distance: Distance) -> Answer:
+def _ranked(prepared: Sought, rows: Sequence[Row], reader: Reader, distance: Distance) -> Answer:
     """What was found, and the memories among it that match well enough, in order."""
-    ask, question = one.ask, one.question
+    ask, question = prepared.ask, prepared.question
     every, searched = matching.read_rows(rows, distance)
-    found, telling, among = [], [], 0
+    candidates, telling, among = [], [], 0
     for row in every:
         if row.key not in ask.exclude:
-            found.append(row)
+            candidates.append(row)
             if ranking.tells(row):
                 telling.append(row)
                 among += (row.speaker or "").lower() not in ASSISTANT_ROLES
@@ -389,8 +389,8 @@ def _ranked(one: Sought, rows: Sequence[Row], reader: Reader, distance: Distance
     ranks = ask.pool if ask.deduplicate or reader.reranker or ask.review else ask.limit
     reorders = reader.types.scored or ask.floor or ask.profile is not PROFILES["match"]
     most = ask.pool if reorders else ranks
-    alike = matching.likeness(found, question, searched, reader.words)
-    weighed = matching.judge(found, question, searched, reader.weights, alike, most=most)
+    alike = matching.likeness(candidates, question, searched, reader.words)
+    weighed = matching.judge(candidates, question, searched, reader.weights, alike, most=most)
     memories, alone = [], {}
     for each in weighed:
         if ask.floor and not ranking.tells(each.candidate):
@@ -402,42 +402,44 @@ def _ranked(one: Sought, rows: Sequence[Row], reader: Reader, distance: Distance
             alone[memory.place] = each.alone
         memories.append(memory)
     helping = ranking.helps(
-        question, telling, searched, reader.weights, needs=question.needs, meant=one.meant
+        question, telling, searched, reader.weights, needs=question.needs, meant=prepared.meant
     )
     memories = ranking.shown(
         memories, ask.floor, helping, reader.types, among=among, asked=ask.memory_types, alone=alone
     )
-    asked = ranking.Asked(now=one.moment.now, project_id=ask.project_id, query=ask.query)
+    asked = ranking.Asked(now=prepared.moment.now, project_id=ask.project_id, query=ask.query)
     best = ranking.rank(memories, ask.profile, asked, ranks)
-    return Answer(one, rows, found, Recollections(best, by_words=one.by_words, helps=helping))
+    return Answer(
+        prepared, rows, candidates, Recollections(best, by_words=prepared.by_words, helps=helping)
+    )
 
 
-def _newest(one: Sought, rows: Sequence[Row], reader: Reader, distance: Distance) -> Answer:
+def _newest(prepared: Sought, rows: Sequence[Row], reader: Reader, distance: Distance) -> Answer:
     """The newest, to who asks for nothing in particular: none of them matches."""
-    ask = one.ask
-    found = [row for row in read_columns(rows, distance) if row.key not in ask.exclude]
-    memories = [recollection(row, 0.0, {}) for row in found]
+    ask = prepared.ask
+    candidates = [row for row in read_columns(rows, distance) if row.key not in ask.exclude]
+    memories = [recollection(row, 0.0, {}) for row in candidates]
     least = Floor(intended=ask.floor.intended)
     memories = ranking.shown(memories, least, 1.0, reader.types, among=0, asked=ask.memory_types)
-    return Answer(one, rows, found, Recollections(memories))
+    return Answer(prepared, rows, candidates, Recollections(memories))
 
 
 def _ordered_again(answers: Sequence[Answer], reader: Reader) -> Flow[None]:
     """Let the re-ranker order the best of each again, then the review that it names."""
-    reviews = sorted({one.sought.ask.review for one in answers if one.sought.ask.review})
+    reviews = sorted({answer.sought.ask.review for answer in answers if answer.sought.ask.review})
     rankers = [(reader.reviews[name], name) for name in reviews]
     for ranker, name in [*([(reader.reranker, None)] if reader.reranker else []), *rankers]:
-        those = [one for one in answers if name is None or one.sought.ask.review == name]
-        asks = [one.sought.ask for one in those]
+        those = [answer for answer in answers if name is None or answer.sought.ask.review == name]
+        asks = [answer.sought.ask for answer in those]
         many = [POOL if name is None else REVIEWED * ask.limit for ask in asks]
         ordered = yield from ranker.order(
             [
-                budget.Shortlist(ask.query, one.memories[:most])
-                for ask, one, most in zip(asks, those, many, strict=True)
+                budget.Shortlist(ask.query, answer.memories[:most])
+                for ask, answer, most in zip(asks, those, many, strict=True)
             ]
         )
-        for one, best in zip(those, ordered, strict=True):
-            one.memories[:] = best
+        for answer, best in zip(those, ordered, strict=True):
+            answer.memories[:] = best
 
 
 def _fitted(ranked: Sequence[Recollection], ask: RecallQuery, reader: Reader) -> list[Recollection]:
@@ -450,17 +452,17 @@ def _fitted(ranked: Sequence[Recollection], ask: RecallQuery, reader: Reader) ->
     kept = list(ranked[: ask.limit])
     if ask.floor.further[0] and not ask.blank and len(kept) < len(ranked):
         kept += _beyond(ranked, ask)
-    kept = [replace(one, token_count=reader.count_tokens(one.content)) for one in kept]
+    kept = [replace(memory, token_count=reader.count_tokens(memory.content)) for memory in kept]
     room = ask.max_tokens
     if room is None:
         return kept
     if not (ask.blank or reader.reranker or ask.review):
         return budget.choose(kept, room, reader.count_tokens, query=ask.query).chosen
     affordable = []
-    for one in kept:
-        if one.token_count <= room:
-            room -= one.token_count
-            affordable.append(one)
+    for memory in kept:
+        if memory.token_count <= room:
+            room -= memory.token_count
+            affordable.append(memory)
     return affordable
 
 
@@ -470,10 +472,12 @@ def _beyond(ranked: Sequence[Recollection], ask: RecallQuery) -> list[Recollecti
     best, beyond = ranked[: ask.limit], ranked[ask.limit :]
     following: list[Recollection] = []
     if ask.floor.goes_on:
-        said = ranking.said_next(ranked, best, ask.floor.goes_on)
-        following = [one for one in said if one in beyond]
-    least = share * max((one.match for one in best), default=0.0)
-    further = [one for one in beyond[:most] if one.match >= least and one not in following]
+        following_best = ranking.said_next(ranked, best, ask.floor.goes_on)
+        following = [memory for memory in following_best if memory in beyond]
+    least = share * max((memory.match for memory in best), default=0.0)
+    further = [
+        memory for memory in beyond[:most] if memory.match >= least and memory not in following
+    ]
     return [*following, *further][:most]
 
 
@@ -481,10 +485,10 @@ def _among(answers: Sequence[Recollections], kept: Sequence[Recollection]) -> li
     """The answers without what is not kept of them."""
     if len(kept) == sum(map(len, answers)):
         return [*answers]
-    places = {one.place for one in kept}
-    left = [copy(one) for one in answers]
-    for one in left:
-        one[:] = [memory for memory in one if memory.place in places]
+    places = {memory.place for memory in kept}
+    left = [copy(answer) for answer in answers]
+    for answer in left:
+        answer[:] = [memory for memory in answer if memory.place in places]
     return left
 
 
@@ -506,5 +510,5 @@ def find(
     if handle := as_handle(key):
         calls.append(Call("find_handle", {**params, "handles": [handle]}))
     answers = yield Query(tuple(calls), commit=True)
-    found = (read_columns(rows, store.distance) for rows in answers)
-    return next((some for some in found if some), [])
+    results = (read_columns(rows, store.distance) for rows in answers)
+    return next((some for some in results if some), [])

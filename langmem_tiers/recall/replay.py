@@ -34,7 +34,7 @@ from langmem_tiers.recall.recall import (
     RecallQuery,
     Sought,
     Vectors,
-    answer,
+    rank_rows,
     sought_for,
 )
 from langmem_tiers.store.flows import StoreFlows
@@ -99,16 +99,16 @@ class Recorded(NamedTuple):
     def ranked(self) -> list[Ranked]:
         """What was answered."""
         return [
-            Ranked(**{**one, "namespace": tuple(one["namespace"]), "rank": place})
-            for place, one in enumerate(self.answered, 1)
+            Ranked(**{**entry, "namespace": tuple(entry["namespace"]), "rank": place})
+            for place, entry in enumerate(self.answered, 1)
         ]
 
     def opened(self) -> tuple[PackedVector | None, list[Row]]:
         """The vector of the question, and the rows that Postgres answered."""
-        told = json.loads(zlib.decompress(self.seen))
-        vector = told["vector"]
+        snapshot = json.loads(zlib.decompress(self.seen))
+        vector = snapshot["vector"]
         packed = None if vector is None else PackedVector(b64decode(vector))
-        return packed, [_row(one) for one in told["rows"]]
+        return packed, [_row(row) for row in snapshot["rows"]]
 
     def query(self, own: Profile | None) -> RecallQuery:
         """The question with all its arguments, ranked by today's profile of that name.
@@ -123,9 +123,11 @@ class Recorded(NamedTuple):
                 f"a recall of {short(self.turn)} was ranked by a profile of the caller's own, "
                 f"{short(name)}: give it, as profile=…"
             )
-        told = {one.name: asked[one.name] for one in fields(RecallQuery) if one.name in asked}
+        arguments = {
+            field.name: asked[field.name] for field in fields(RecallQuery) if field.name in asked
+        }
         floor = DEFAULT_FLOOR if asked["floor"] is None else _FLOORS.validate_python(asked["floor"])
-        return RecallQuery(**{**told, "floor": floor, "profile": profile})
+        return RecallQuery(**{**arguments, "floor": floor, "profile": profile})
 
 
 class Recording(NamedTuple):
@@ -141,7 +143,7 @@ class Recording(NamedTuple):
 
     def keep(
         self,
-        several: Sequence[tuple[Answer, Recollections]],
+        recalls: Sequence[tuple[Answer, Recollections]],
         before: Sequence[Sequence[Row]],
         moment: Moment,
     ) -> Flow[None]:
@@ -149,25 +151,25 @@ class Recording(NamedTuple):
 
         The answer is known by then, and stands if Postgres refuses: the log says so.
         """
-        if not several:
+        if not recalls:
             return
         ((forgotten,),) = before[0]
-        size = _ROW * sum(len(one.rows) for one, _ in several)
+        size = _ROW * sum(len(answer.rows) for answer, _ in recalls)
         calls = yield from apart(
-            lambda: [self._call(*each, forgotten, moment) for each in several], size
+            lambda: [self._call(*each, forgotten, moment) for each in recalls], size
         )
-        share = Call("share_recalls", {"tenant": several[0][0].sought.ask.tenant})
+        share = Call("share_recalls", {"tenant": recalls[0][0].sought.ask.tenant})
         try:
             _, *kept = yield Query((share, *calls), commit=True)
         except DatabaseError as error:
             _log.warning("a recall is answered and not recorded: %s", error)
             return
-        for (_, shown), rows in zip(several, kept, strict=True):
+        for (_, shown), rows in zip(recalls, kept, strict=True):
             shown.recall_id = self.turn if rows else None
 
-    def _call(self, one: Answer, shown: Recollections, forgotten: int, moment: Moment) -> Call:
-        ask = one.sought.ask
-        held = {each.place for each in one.memories} - {each.place for each in shown}
+    def _call(self, answer: Answer, shown: Recollections, forgotten: int, moment: Moment) -> Call:
+        ask = answer.sought.ask
+        held = {each.place for each in answer.memories} - {each.place for each in shown}
         params = {
             "tenant": ask.tenant,
             "turn": self.turn,
@@ -177,10 +179,10 @@ class Recording(NamedTuple):
             "project": ask.project_id,
             "now": moment.now,
             "expires_at": moment.now + timedelta(days=self.days),
-            "ids": sorted({row[_ID] for row in one.rows if row[_ID] is not None}),
-            "asked": json.dumps(_asked(one.sought)),
-            "seen": _packed(one.sought.vector, one.rows),
-            "answered": json.dumps([asdict(each) for each in _ranked(one.memories, held)]),
+            "ids": sorted({row[_ID] for row in answer.rows if row[_ID] is not None}),
+            "asked": json.dumps(_asked(answer.sought)),
+            "seen": _packed(answer.sought.vector, answer.rows),
+            "answered": json.dumps([asdict(each) for each in _ranked(answer.memories, held)]),
             "by": json.dumps({"profile": ask.profile.name}),
             "forgotten": forgotten,
         }
@@ -193,22 +195,22 @@ def _ranked(
     """An answer, of which these are held out."""
     return [
         Ranked(
-            key=one.key,
-            namespace=one.namespace,
+            key=memory.key,
+            namespace=memory.namespace,
             rank=place,
-            score=one.score,
-            match=one.match,
-            held_out=one.place in held,
-            explanation=dict(one.explanation),
+            score=memory.score,
+            match=memory.match,
+            held_out=memory.place in held,
+            explanation=dict(memory.explanation),
         )
-        for place, one in enumerate(memories, 1)
+        for place, memory in enumerate(memories, 1)
     ]
 
 
 def seen_in(seen: bytes) -> list[dict[str, Any]]:
     """What was seen, each by its names: memories, and what is true of all that was searched."""
-    told = json.loads(zlib.decompress(seen))
-    return [dict(zip(Candidate._fields, row, strict=False)) for row in told["rows"]]
+    snapshot = json.loads(zlib.decompress(seen))
+    return [dict(zip(Candidate._fields, row, strict=False)) for row in snapshot["rows"]]
 
 
 def _asked(sought: Sought) -> dict[str, Any]:
@@ -223,12 +225,12 @@ def _asked(sought: Sought) -> dict[str, Any]:
 
 
 def _packed(vector: PackedVector | None, rows: Sequence[Row]) -> bytes:
-    told = {"vector": None if vector is None else b64encode(vector.data).decode(), "rows": rows}
-    return zlib.compress(json.dumps(told, default=datetime.isoformat).encode(), _LEVEL)
+    snapshot = {"vector": None if vector is None else b64encode(vector.data).decode(), "rows": rows}
+    return zlib.compress(json.dumps(snapshot, default=datetime.isoformat).encode(), _LEVEL)
 
 
-def _row(told: Sequence[Any]) -> Row:
-    row = list(told)
+def _row(values: Sequence[Any]) -> Row:
+    row = list(values)
     for place in _TIMES:
         row[place] = row[place] and datetime.fromisoformat(row[place])
     return tuple(row)
@@ -278,9 +280,9 @@ class Replay:
     def __str__(self) -> str:
         """What was asked when, whether the answer is the same, and if not what differs."""
         asked = shortened(self.query, LINE) or "the newest"
-        told = f"{asked} ({self.at.isoformat()}, {len(self.then)} answered)"
-        differing = (f"  {one}" for one in self.differences)
-        return "\n".join([f"{'equal' if self.equal else 'differs'}: {told}", *differing])
+        summary = f"{asked} ({self.at.isoformat()}, {len(self.then)} answered)"
+        differing = (f"  {difference}" for difference in self.differences)
+        return "\n".join([f"{'equal' if self.equal else 'differs'}: {summary}", *differing])
 
 
 def replay(
@@ -304,22 +306,22 @@ def replay(
             "the run_id, or the recall_id of what get_context answered"
         )
     recorded = [Recorded(*row) for row in rows]
-    found = []
-    for one, ask in [(one, one.query(profile)) for one in recorded]:
-        vector, seen = one.opened()
-        moment, vectors = Moment(one.at), Vectors()
-        vectors.failed = one.asked["by_words"]
+    replays = []
+    for record, ask in [(record, record.query(profile)) for record in recorded]:
+        vector, seen = record.opened()
+        moment, vectors = Moment(record.at), Vectors()
+        vectors.failed = record.asked["by_words"]
         index = store.options.index
         sought = sought_for(replace(ask, embedding=vector), vectors, moment, reader, index)
-        (again,) = yield from answer([sought], [seen], reader, store.distance)
-        found.append(compared(one, ask.query, again.memories))
-    return found
+        (again,) = yield from rank_rows([sought], [seen], reader, store.distance)
+        replays.append(compared(record, ask.query, again.memories))
+    return replays
 
 
 def compared(recorded: Recorded, query: str, answered: Recollections) -> Replay:
     """Lay today's answer to a recorded recall beside the one of then."""
     then = recorded.ranked
-    now = _ranked(answered, {one.place for one in then if one.held_out})
+    now = _ranked(answered, {memory.place for memory in then if memory.held_out})
     return Replay(
         turn=recorded.turn,
         query=query,
@@ -331,7 +333,7 @@ def compared(recorded: Recorded, query: str, answered: Recollections) -> Replay:
 
 
 def _differences(then: Sequence[Ranked], now: Sequence[Ranked]) -> Iterator[Difference]:
-    before, today = ({one.place: one for one in several} for several in (then, now))
+    before, today = ({memory.place: memory for memory in memories} for memories in (then, now))
     for place in {**before, **today}:
         was, is_ = before.get(place), today.get(place)
         if was is None or is_ is None or not was.equals(is_):

@@ -91,22 +91,22 @@ class Assembled:
     @property
     def memories(self) -> list[Recollection]:
         """The memories that are in, which `learning.record_outcome` can credit."""
-        return [one.memory for one in self.fragments if one.memory is not None]
+        return [fragment.memory for fragment in self.fragments if fragment.memory is not None]
 
     def reason(self, budget: int) -> str:
         """Return what it came to, in one line for the trace."""
-        left_out = sum(not one.chosen for one in self.decisions)
+        left_out = sum(not decision.chosen for decision in self.decisions)
         tokens = f"{self.tokens:,} of {budget:,} tokens"
-        told = f"{len(self.fragments)} fragments in, {left_out} out; {tokens}"
-        told += f"; {', '.join(self.failed)} failed" if self.failed else ""
-        told += ": the budget is too small for any" if self.nothing_fits else ""
-        return told if self.by_words is None else f"{told}; by words alone: {self.by_words}"
+        summary = f"{len(self.fragments)} fragments in, {left_out} out; {tokens}"
+        summary += f"; {', '.join(self.failed)} failed" if self.failed else ""
+        summary += ": the budget is too small for any" if self.nothing_fits else ""
+        return summary if self.by_words is None else f"{summary}; by words alone: {self.by_words}"
 
     @property
     def nothing_fits(self) -> bool:
         """Tell whether there was something to show, and no room for any of it."""
         return not self.fragments and any(
-            one.reason not in (_ELSEWHERE, _THE_PROMPT) for one in self.decisions
+            decision.reason not in (_ELSEWHERE, _THE_PROMPT) for decision in self.decisions
         )
 
 
@@ -151,7 +151,7 @@ def assemble_context(
     own = {} if filters is None else checked_filters(filters)
     check(turn, "assemble a context", tokens=True)
     left = turn.get_budget_status().seconds_left
-    told = {
+    metadata = {
         **asdict(turn.context),
         "turn": record.turn,
         "mode": turn.mode,
@@ -165,51 +165,51 @@ def assemble_context(
         "seconds": turn.settings.source_seconds,
         "deadline": None if left is None else monotonic() + left,
     }
-    said = turn.memory.tiered_store.options.bounds.beginning(prompt)
-    recall_query(turn.memory, said, **told["filters"])
-    return _assembled(turn, prompt, wanted, told)
+    beginning = turn.memory.tiered_store.options.bounds.beginning(prompt)
+    recall_query(turn.memory, beginning, **metadata["filters"])
+    return _assembled(turn, prompt, wanted, metadata)
 
 
 def _assembled(
-    turn: Turn, prompt: str, wanted: int | None, told: Mapping[str, Any]
+    turn: Turn, prompt: str, wanted: int | None, metadata: Mapping[str, Any]
 ) -> Flow[Assembled]:
     """Ask, fit, and keep in the record what is shown."""
     sections: dict[str, Section] = {}
     failed: dict[str, str] = {}
-    for _, several in groupby(turn.layout.stages, partial(_alone, turn)):
-        about = {**told, "sections": dict(sections)}
-        sections |= yield from _asked(turn, [*several], prompt, about, failed)
+    for _, stage_group in groupby(turn.layout.stages, partial(_alone, turn)):
+        about = {**metadata, "sections": dict(sections)}
+        sections |= yield from _asked(turn, [*stage_group], prompt, about, failed)
     gate, stages = turn.memory.gate, turn.layout.stages
     with changing(turn) as record:  # another call may have spent or ended it meanwhile
         room = _room(turn, wanted)
-        found = fit(
-            [(one, sections[one.source]) for one in stages if one.source not in failed],
+        assembled = fit(
+            [(stage, sections[stage.source]) for stage in stages if stage.source not in failed],
             layout=turn.layout,
             budget=room,
             count_tokens=turn.count_tokens,
             query=prompt,
             spent=0 if room == wanted else record.tokens,
         )
-        broken = told["vectors"].failed
+        broken = metadata["vectors"].failed
         by_words = None if broken is None else trace.shown(broken, gate)
-        found = replace(found, failed=failed, by_words=by_words)
+        assembled = replace(assembled, failed=failed, by_words=by_words)
         for name, why in failed.items():
             record.refuse(f"ask the source {name!r}", why, turn.now)
         kept = storable(keepable(prompt, gate.policy, gate.detectors))
         record.prompt = record.prompt or both_ends(kept)
-        record.tokens += found.tokens
-        record.show(found.fragments)
+        record.tokens += assembled.tokens
+        record.show(assembled.fragments)
         detail = {
             "prompt": kept[:LONGEST_TASK],
             "budget": room,
-            "tokens": found.tokens,
-            "sections": dict(found.sources),
-            "fragments": [one.provenance() for one in found.decisions],
+            "tokens": assembled.tokens,
+            "sections": dict(assembled.sources),
+            "fragments": [decision.provenance() for decision in assembled.decisions],
         }
-        spend(turn, "assembled", found.reason(room), **detail)
-    if found.nothing_fits:
-        _log.warning("a context is empty: %s", found.reason(room))
-    return found
+        spend(turn, "assembled", assembled.reason(room), **detail)
+    if assembled.nothing_fits:
+        _log.warning("a context is empty: %s", assembled.reason(room))
+    return assembled
 
 
 def _alone(turn: Turn, stage: Stage) -> str | None:
@@ -223,7 +223,7 @@ def _asked(
     turn: Turn,
     stages: Sequence[Stage],
     prompt: str,
-    told: Mapping[str, Any],
+    metadata: Mapping[str, Any],
     failed: dict[str, str],
 ) -> Flow[dict[str, Section]]:
     """Ask the sources of these stages, told what the earlier ones answered.
@@ -235,35 +235,38 @@ def _asked(
     """
     seconds = turn.budget.seconds or 0
     spent = f"TimeoutError: the turn's {seconds:g} seconds were spent before it answered"
-    left = None if told["deadline"] is None else told["deadline"] - monotonic()
-    found = {one.source: Section() for one in stages}
-    if _is_over(told):
-        late = [one.source for one in stages if _waits(turn.sources[one.source], told)]
+    left = None if metadata["deadline"] is None else metadata["deadline"] - monotonic()
+    sections = {stage.source: Section() for stage in stages}
+    if _is_over(metadata):
+        late = [stage.source for stage in stages if _waits(turn.sources[stage.source], metadata)]
         failed |= dict.fromkeys(late, spent)
-        stages = [one for one in stages if one.source not in late]
-    limit = min((one for one in (told["seconds"], left) if one is not None), default=None)
+        stages = [stage for stage in stages if stage.source not in late]
+    limit = min(
+        (seconds_left for seconds_left in (metadata["seconds"], left) if seconds_left is not None),
+        default=None,
+    )
     asked = [
         (
-            turn.sources[one.source],
-            {**told, "seconds": limit, "options": one.options, "title": one.title},
+            turn.sources[stage.source],
+            {**metadata, "seconds": limit, "options": stage.options, "title": stage.title},
         )
-        for one in stages
+        for stage in stages
     ]
     answers = (yield from answered(asked, prompt, turn.memory)) if asked else []
     for stage, (answer, error) in zip(stages, answers, strict=True):
         try:
-            found[stage.source] = _section_of(answer, stage, error)
+            sections[stage.source] = _section_of(answer, stage, error)
         except Exception as wrong:  # a user's source, and a model, can raise anything
             source = stage.source
             if _is_raised(wrong, ours=source not in turn.own_sources):
                 wrong.add_note(f"raised by the source {source!r} of the turn")
                 raise
-            over = isinstance(wrong, TimeoutError) and _is_over(told)
+            over = isinstance(wrong, TimeoutError) and _is_over(metadata)
             why = spent if over else trace.shown(told_error(wrong), turn.memory.gate)
             failed[source] = both_ends(why, LONGEST_TASK)
             _log.warning("the source %r of a turn failed: %s", source, failed[source])
             _log.debug("the source %r of a turn failed", source, exc_info=wrong)
-    return found
+    return sections
 
 
 def _is_raised(error: Exception, *, ours: bool) -> bool:
@@ -277,16 +280,16 @@ def _is_raised(error: Exception, *, ours: bool) -> bool:
     return (ours and mistaken) or stops or isinstance(error, _GOING_ON)
 
 
-def _is_over(told: Mapping[str, Any]) -> bool:
+def _is_over(metadata: Mapping[str, Any]) -> bool:
     """Tell whether the turn's seconds are spent."""
-    return told["deadline"] is not None and told["deadline"] - monotonic() < _MOMENT
+    return metadata["deadline"] is not None and metadata["deadline"] - monotonic() < _MOMENT
 
 
-def _waits(source: Any, told: Mapping[str, Any]) -> bool:
+def _waits(source: Any, metadata: Mapping[str, Any]) -> bool:
     """Tell whether a source may take time."""
     if isinstance(source, FunctionSource):
         return source.waits
-    return not (isinstance(source, Conversation) and told["messages"] is not None)
+    return not (isinstance(source, Conversation) and metadata["messages"] is not None)
 
 
 def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
@@ -300,8 +303,8 @@ def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
     if isinstance(answer, str):
         title, _, rest = _unframed(answer).partition("\n")
         text = _unframed(rest if title.strip() == stage.title.strip() else answer)
-        told = Fragment(text=text, source=stage.source, rationale=_ANSWERED, formatted=True)
-        return Section((told,) if text else ())
+        fragment = Fragment(text=text, source=stage.source, rationale=_ANSWERED, formatted=True)
+        return Section((fragment,) if text else ())
     if isinstance(answer, Mapping) and "items" in answer:
         return Section(tuple(items_of(answer, stage.source, _ANSWERED)))
     raise errors.InvalidTypeError(
@@ -313,22 +316,22 @@ def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
 def _unframed(text: str) -> str:
     """Strip empty lines before a text and spaces after it; its first line stays indented."""
     lines = storable(text).rstrip().splitlines()
-    said = dropwhile(lambda line: not line.strip(), lines)
-    return "\n".join(said)
+    kept_lines = dropwhile(lambda line: not line.strip(), lines)
+    return "\n".join(kept_lines)
 
 
 def _room(turn: Turn, wanted: int | None) -> int:
     """The tokens that a context may have: as many as are wanted, and as are left."""
     left = turn.get_budget_status().tokens_left
-    return min(one for one in (wanted, left, _UNLIMITED) if one is not None)
+    return min(tokens for tokens in (wanted, left, _UNLIMITED) if tokens is not None)
 
 
-def _checked_list(given: Sequence[Any] | None, what: str) -> Sequence[Any] | None:
+def _checked_list(value: Sequence[Any] | None, what: str) -> Sequence[Any] | None:
     """Several things, or None; a text or a mapping is one."""
-    one = isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable)
-    if given is not None and one:
-        raise errors.InvalidTypeError(f"{what} is a list or None, not {errors.short(given)}")
-    return given
+    single = isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable)
+    if value is not None and single:
+        raise errors.InvalidTypeError(f"{what} is a list or None, not {errors.short(value)}")
+    return value
 
 
 # What fits
@@ -364,21 +367,24 @@ def fit(
         raise errors.InvalidInputError(f"the budget is {budget} tokens: give 0 or more")
     page = _Page(filled, layout.gap, count_tokens, budget)
     page.find_repeats(query)
-    for one in page.pieces:
-        if one.fragment.least:
-            page.stand(one, spent)
+    for piece in page.pieces:
+        if piece.fragment.least:
+            page.stand(piece, spent)
     page.fill([stage for stage, _ in filled])
     text = page.text()
     return Assembled(
         text=text,
         tokens=page.count(text) if text else 0,
         sources={source: page.count(section) for source, section in page.sections()},
-        fragments=tuple(one.fragment for one in page.pieces if one.taken),
+        fragments=tuple(piece.fragment for piece in page.pieces if piece.taken),
         decisions=tuple(
             Fitted(
-                fragment=one.fragment, chosen=one.taken, tokens=page.cost(one), reason=one.reason
+                fragment=piece.fragment,
+                chosen=piece.taken,
+                tokens=page.cost(piece),
+                reason=piece.reason,
             )
-            for one in page.pieces
+            for piece in page.pieces
         ),
     )
 
@@ -428,9 +434,9 @@ class _Page:
         budget: int,
     ) -> None:
         self.pieces = [
-            _Piece(stage, one)
+            _Piece(stage, fragment)
             for stage, section in filled
-            for one in [*section] or ([_nothing(stage)] if stage.empty else [])
+            for fragment in [*section] or ([_nothing(stage)] if stage.empty else [])
         ]
         self.count = cache(partial(counted, count_tokens=count_tokens))
         self._gap, self._budget = gap, budget
@@ -440,35 +446,35 @@ class _Page:
     def find_repeats(self, query: str) -> None:
         """Find of each memory what says the same before it, and what the model reads anyway."""
         seen: dict[object, _Piece] = {}
-        for one in self.pieces:
-            fragment, memory = one.fragment, one.fragment.memory
+        for piece in self.pieces:
+            fragment, memory = piece.fragment, piece.fragment.memory
             if memory is not None:
-                one.original = next((seen[each] for each in one.said if each in seen), None)
-            if fragment.seen or (one.original is not None and one.original.fragment.seen):
-                one.reason = _ELSEWHERE
+                piece.original = next((seen[each] for each in piece.said if each in seen), None)
+            if fragment.seen or (piece.original is not None and piece.original.fragment.seen):
+                piece.reason = _ELSEWHERE
             elif fragment.repeats:
-                one.reason = f"left out: {fragment.repeats}"
+                piece.reason = f"left out: {fragment.repeats}"
             elif memory is not None and caseless(fragment.text) == caseless(query):
-                one.reason = _THE_PROMPT
-            one.needless = bool(one.reason)
-            for each in one.said:
-                seen.setdefault(each, one)
+                piece.reason = _THE_PROMPT
+            piece.needless = bool(piece.reason)
+            for each in piece.said:
+                seen.setdefault(each, piece)
 
-    def stand(self, one: _Piece, spent: int) -> None:
+    def stand(self, piece: _Piece, spent: int) -> None:
         """Take what stands in any case, cut if need be.
 
         Together with all else that does, it fits as a whole; else there is no context.
         """
-        one.taken, one.reason = True, f"stands in any case: {self.cost(one):,} tokens"
-        whole = one.fragment
+        piece.taken, piece.reason = True, f"stands in any case: {self.cost(piece):,} tokens"
+        whole = piece.fragment
 
         def fits(text: str) -> bool:
-            one.says(replace(whole, text=text))
+            piece.says(replace(whole, text=text))
             return self.count(self.text()) <= self._budget
 
         if not fits(whole.text):
-            one.says(whole.shortened(fits))
-            one.reason = f"cut to {self.cost(one):,} tokens, to fit into {self._budget:,}"
+            piece.says(whole.shortened(fits))
+            piece.reason = f"cut to {self.cost(piece):,} tokens, to fit into {self._budget:,}"
         if (tokens := self.count(self.text())) > self._budget:
             raise (errors.BudgetExceededError if spent else errors.InvalidInputError)(
                 f"what has to stand of the source {whole.source!r} comes to {tokens:,} tokens, and "
@@ -479,27 +485,27 @@ class _Page:
 
     def fill(self, stages: Sequence[Stage]) -> None:
         """Take what fits, what matters most first; memories that answer nothing get room last."""
-        memories = [one for one in self.pieces if one.fragment.memory and not one.needless]
+        memories = [piece for piece in self.pieces if piece.fragment.memory and not piece.needless]
         first = min((stage.rank for stage in stages), default=0)
-        best = min(memories, key=lambda one: one.precedence, default=None)
+        best = min(memories, key=lambda piece: piece.precedence, default=None)
 
-        def is_best(one: _Piece) -> bool:  # or says the same before it
-            return best is not None and one in (best, best.original)
+        def is_best(piece: _Piece) -> bool:  # or says the same before it
+            return best is not None and piece in (best, best.original)
 
-        def turn(one: _Piece) -> tuple[bool, float]:
-            late = one.fragment.memory is not None and one.fragment.rank > 0
-            return (False, first + 0.5) if is_best(one) else (late, one.stage.rank)
+        def turn(piece: _Piece) -> tuple[bool, float]:
+            late = piece.fragment.memory is not None and piece.fragment.rank > 0
+            return (False, first + 0.5) if is_best(piece) else (late, piece.stage.rank)
 
-        waiting = sorted(self.pieces, key=lambda one: (turn(one), one.precedence))
-        for (late, _), several in groupby(waiting, turn):
+        waiting = sorted(self.pieces, key=lambda piece: (turn(piece), piece.precedence))
+        for (late, _), pieces in groupby(waiting, turn):
             room = {stage.source: int(self._left * stage.share) for stage in stages}
-            for one in () if late else several:
-                source = one.stage.source
-                room[source] -= self._take(one, self._left if is_best(one) else room[source])
-        for one in waiting:
-            self._take(one, self._left)
+            for piece in () if late else pieces:
+                source = piece.stage.source
+                room[source] -= self._take(piece, self._left if is_best(piece) else room[source])
+        for piece in waiting:
+            self._take(piece, self._left)
 
-    def _take(self, one: _Piece, room: int) -> int:
+    def _take(self, piece: _Piece, room: int) -> int:
         """Take a piece, if the text as a whole grows by no more than there is room for.
 
         Of what is no memory each stands for itself, whatever else says the same.
@@ -507,30 +513,30 @@ class _Page:
         Returns:
             The tokens that it took.
         """
-        if one.taken or one.needless:
+        if piece.taken or piece.needless:
             return 0
         for each in self.pieces:
-            memories = one.fragment.memory is not None or each.fragment.memory is not None
-            if each.taken and memories and any(said in each.said for said in one.said):
-                one.reason = f"left out: it stands under {each.stage.title} already"
+            memories = piece.fragment.memory is not None or each.fragment.memory is not None
+            if each.taken and memories and any(name in each.said for name in piece.said):
+                piece.reason = f"left out: it stands under {each.stage.title} already"
                 return 0
-        one.taken = True
+        piece.taken = True
         grown = self.count(self.text()) - (self._budget - self._left)
-        one.taken = grown <= min(room, self._left)
-        if one.taken:
+        piece.taken = grown <= min(room, self._left)
+        if piece.taken:
             self._left -= grown
-            one.reason = f"fits: {self.cost(one):,} tokens"
+            piece.reason = f"fits: {self.cost(piece):,} tokens"
             return grown
-        one.reason = (
+        piece.reason = (
             f"left out: {grown:,} tokens do not fit into the {self._left:,} left"
-            if one.original is None
-            else f"left out: {one.original.stage.title} says the same, and that does not fit"
+            if piece.original is None
+            else f"left out: {piece.original.stage.title} says the same, and that does not fit"
         )
         return 0
 
-    def cost(self, one: _Piece) -> int:
+    def cost(self, piece: _Piece) -> int:
         """Return what a piece counts by itself."""
-        return self.count(one.written + "\n")
+        return self.count(piece.written + "\n")
 
     def text(self) -> str:
         """Return what is taken, as one text."""
@@ -542,17 +548,17 @@ class _Page:
         The first fence of what was recalled explains itself.
         """
         explained = False
-        taken = (one for one in self.pieces if one.taken)
-        for source, several in groupby(taken, key=lambda one: one.stage.source):
-            pieces = [*several]
+        taken = (piece for piece in self.pieces if piece.taken)
+        for source, source_pieces in groupby(taken, key=lambda piece: piece.stage.source):
+            pieces = [*source_pieces]
             stage, runs = pieces[0].stage, []
             whole, tail = fence_of(stage)
-            for data, run in groupby(pieces, key=lambda one: one.fragment.data):
-                text = stage.between.join(one.written for one in run)
+            for data, run in groupby(pieces, key=lambda piece: piece.fragment.data):
+                text = stage.between.join(piece.written for piece in run)
                 head = _HEAD_AGAIN if explained and not stage.dialogue else whole
                 runs.append(f"{head}\n{text}\n{tail}" if data else text)
                 explained = explained or (data and not stage.dialogue)
-            empty = [one.fragment for one in pieces] == [_nothing(stage)]
+            empty = [piece.fragment for piece in pieces] == [_nothing(stage)]
             yield source, stage.empty if empty else f"{stage.title}{self._gap}" + "\n".join(runs)
 
 

@@ -35,13 +35,15 @@ class Memorized(StoreResult):
     @property
     def keys(self) -> tuple[str, ...]:
         """The key that it will have in each memory type."""
-        return tuple(one.key for one in self.destinations if one.key is not None)
+        return tuple(
+            destination.key for destination in self.destinations if destination.key is not None
+        )
 
     def __str__(self) -> str:
         """Return what becomes of it, where, and why."""
         if not self.pending:
             return f"not kept: {self.reason}"
-        where = ", ".join(one.memory_type for one in self.destinations)
+        where = ", ".join(destination.memory_type for destination in self.destinations)
         return f"pending in {where} as {', '.join(self.keys)}: {self.reason}"
 
 
@@ -89,7 +91,7 @@ def track_tool_invocation(
         InvalidInputError: for a tool without a name.
     """
     going_on(turn)
-    given, whole = called(
+    invocation, whole = called(
         tool_name,
         parameters,
         result,
@@ -105,43 +107,45 @@ def track_tool_invocation(
         why_not = None
         if not turn.settings.enable_tool_tracking:
             why_not = "tool tracking is switched off"
-        elif given.tool in turn.settings.untracked_tools:
-            why_not = f"{given.tool} is among the settings' untracked_tools"
+        elif invocation.tool in turn.settings.untracked_tools:
+            why_not = f"{invocation.tool} is among the settings' untracked_tools"
         if why_not is not None:
             return Tracked(tracked=False, key=None, reason=why_not)
-        for one in record.calls:
-            if call_id is not None and one.call_id == given.call_id:
-                return Tracked(tracked=True, key=one.key, reason="tracked before")
+        for call in record.calls:
+            if call_id is not None and call.call_id == invocation.call_id:
+                return Tracked(tracked=True, key=call.key, reason="tracked before")
         check(turn, "track a tool call")
-        return _track(turn, record, given, whole)
+        return _track(turn, record, invocation, whole)
 
 
-def _track(turn: Turn, record: TurnRecord, given: Invocation, whole: str) -> Tracked:
+def _track(turn: Turn, record: TurnRecord, invocation: Invocation, whole: str) -> Tracked:
     """Keep a tool call that was checked; `whole` is what was told of it before it was cut.
 
     It happened, so it may say little, or what is known, and nobody reviews it. Private data is
     looked for in all that was told of it.
     """
-    one = replace(given, key=record.key("call", len(record.calls)))
-    memory, gate = one.to_memory(turn.now, record.task), turn.memory.gate
-    found = [
+    call = replace(invocation, key=record.key("call", len(record.calls)))
+    memory, gate = call.to_memory(turn.now, record.task), turn.memory.gate
+    findings = [
         each
         for text in (memory.content, whole)
         for detect in gate.detectors
         for each in detect(text)
     ]
     lenient = replace(gate.policy, refuse_trivial=False, refuse_echoes=False)
-    gate = replace(gate, policy=lenient, reviewers=None, detectors=(lambda _: found,), panel=None)
+    gate = replace(
+        gate, policy=lenient, reviewers=None, detectors=(lambda _: findings,), panel=None
+    )
     verdict = discreet(gate.of(memory), memory, gate)
     stored = _passed(memory, verdict, gate)
     kept = [] if stored is None else [stored]
     writes = [turn.memory.pipeline.checked(each, turn.context) for each in kept]
-    record.calls.append(one)
-    record.wanted.append(record.wish(turn.context, one.key, memory.content))
+    record.calls.append(call)
+    record.wanted.append(record.wish(turn.context, call.key, memory.content))
     record.pending += kept
-    tool, failed = shown(one.tool, turn.memory.gate), one.error is not None
+    tool, failed = shown(call.tool, turn.memory.gate), call.error is not None
     why = f"{tool} {'failed' if failed else 'answered'}"
-    about = {"tool": tool, "seconds": one.seconds, "relevance": one.relevance, "failed": failed}
+    about = {"tool": tool, "seconds": call.seconds, "relevance": call.relevance, "failed": failed}
     held = verdict.decision is not Decision.ACCEPT
     if held:
         why = f"{why}; {verdict.reason}"
@@ -149,7 +153,7 @@ def _track(turn: Turn, record: TurnRecord, given: Invocation, whole: str) -> Tra
     if not kept:
         about["refused"] = True
     spend(turn, "tracked", why, *writes, **about)
-    key = one.key if kept else None
+    key = call.key if kept else None
     return Tracked(tracked=True, key=key, reason=why, quarantined=bool(kept and held))
 
 
@@ -177,26 +181,32 @@ def memorize(
             rest of what is pending stays so.
     """
     going_on(turn)
-    given = _as_memory(turn, item, metadata)
-    turn.memory.pipeline.checked(given, turn.context)
-    return _memorized(turn, given)
+    memory = _as_memory(turn, item, metadata)
+    turn.memory.pipeline.checked(memory, turn.context)
+    return _memorized(turn, memory)
 
 
-def _memorized(turn: Turn, given: NewMemory) -> Flow[Memorized]:
+def _memorized(turn: Turn, memory: NewMemory) -> Flow[Memorized]:
     """Put to the gate what was checked."""
-    (why,) = yield from unit(turn.memory.pipeline.lacking([given], turn.context))
+    (why,) = yield from unit(turn.memory.pipeline.lacking([memory], turn.context))
     if why is not None and not (yield from unit(_was_committed(turn))):
         raise InvalidInputError(f"{why}; it is not kept, and what is pending stays so")
     # it has a name from then on that a retry has too; what the gate does not see is not wanted
     with changing(turn) as record:
         check(turn, "memorize")
-        one = replace(given, key=given.key or record.key("item", record.spent))
+        named_memory = replace(memory, key=memory.key or record.key("item", record.spent))
         record.spent += 1
-        wish = record.wish(turn.context, one.key, one.memory_type, one.content, one.metadata)
+        wish = record.wish(
+            turn.context,
+            named_memory.key,
+            named_memory.memory_type,
+            named_memory.content,
+            named_memory.metadata,
+        )
         record.wanted.append(wish)
     try:
-        route = _route_of(turn, given)
-        screened, *again = yield from _screened(turn, one, route)
+        route = _route_of(turn, memory)
+        screened, *again = yield from _screened(turn, named_memory, route)
         with changing(turn) as record:
             return _append(turn, record, screened, again, route)
     except BaseException:
@@ -211,24 +221,24 @@ def _as_memory(
 
     What no person says is trusted no further than what the turn's tools brought.
     """
-    (one,) = new_memories([item])
-    told = item if isinstance(item, Mapping) else {}
-    if told.get("memory_type") is None:
-        one = replace(one, memory_type=None)
-    one = read_once(one, turn.memory.tiered_store.options.bounds)
+    (memory,) = new_memories([item])
+    item_fields = item if isinstance(item, Mapping) else {}
+    if item_fields.get("memory_type") is None:
+        memory = replace(memory, memory_type=None)
+    memory = read_once(memory, turn.memory.tiered_store.options.bounds)
     heard = going_on(turn).heard
-    if heard < 1.0 and told.get("source") not in PERSONS:
-        source = one.source if "source" in told else Source.AGENT
-        one = replace(one, source=source, trust=min(one.trust, heard))
+    if heard < 1.0 and item_fields.get("source") not in PERSONS:
+        source = memory.source if "source" in item_fields else Source.AGENT
+        memory = replace(memory, source=source, trust=min(memory.trust, heard))
     if metadata is None:
-        return one
-    for given in (metadata, one.metadata):
-        if not isinstance(given, Mapping):
-            raise InvalidTypeError(f"metadata is a mapping, not {type(given).__name__}")
-    return replace(one, metadata={**one.metadata, **metadata})
+        return memory
+    for value in (metadata, memory.metadata):
+        if not isinstance(value, Mapping):
+            raise InvalidTypeError(f"metadata is a mapping, not {type(value).__name__}")
+    return replace(memory, metadata={**memory.metadata, **metadata})
 
 
-def _route_of(turn: Turn, one: NewMemory) -> Route:
+def _route_of(turn: Turn, memory: NewMemory) -> Route:
     """To its type; without one, where the turn's router sends it, else where it goes by itself.
 
     A router that has no say answers None: an agent memorizes what it intends, or wants to know.
@@ -236,25 +246,27 @@ def _route_of(turn: Turn, one: NewMemory) -> Route:
     Raises:
         InvalidInputError: for a type in its metadata that is not known.
     """
-    told: object = turn.router(one) if turn.router and one.memory_type is None else None
-    if isinstance(told, Route):
-        checks.checked_strings(told.evicted, "evicted of a route")
-        return told
-    if told is not None:
-        raise InvalidTypeError(f"a router answers Route(destinations=…) or None, not {short(told)}")
-    if one.memory_type is not None:
-        return Route(destinations=(route(one.memory_type),))
-    named = checks.label(one.metadata.get("memory_type"), "memory_type of the metadata")
+    answer: object = turn.router(memory) if turn.router and memory.memory_type is None else None
+    if isinstance(answer, Route):
+        checks.checked_strings(answer.evicted, "evicted of a route")
+        return answer
+    if answer is not None:
+        raise InvalidTypeError(
+            f"a router answers Route(destinations=…) or None, not {short(answer)}"
+        )
+    if memory.memory_type is not None:
+        return Route(destinations=(route(memory.memory_type),))
+    named = checks.label(memory.metadata.get("memory_type"), "memory_type of the metadata")
     if named is not None:
         to = Destination(turn.memory.types.get(named).name, "its metadata names the type")
-    elif one.speaker is not None:
+    elif memory.speaker is not None:
         to = Destination("episodic", "somebody said it")
     else:
         to = Destination("semantic", "it was memorized")
     return Route(destinations=(to,))
 
 
-def _screened(turn: Turn, one: NewMemory, to: Route) -> Flow[list[_Judged]]:
+def _screened(turn: Turn, memory: NewMemory, to: Route) -> Flow[list[_Judged]]:
     """Screen something, and what repeats a memory that the turn replaces or evicts with it.
 
     It is screened as any write is, for the strictest type that it goes to, beside what the turn
@@ -265,21 +277,23 @@ def _screened(turn: Turn, one: NewMemory, to: Route) -> Flow[list[_Judged]]:
     leaving = {**dict.fromkeys((*record.evicted, *to.evicted)), **new}
     types = [each.memory_type for each in to.destinations]
     if types:
-        one = replace(one, memory_type=max(types, key=gate.policy.trust.below))
-    freed = {str(one.key)} | leaving.keys()
+        memory = replace(memory, memory_type=max(types, key=gate.policy.trust.below))
+    freed = {str(memory.key)} | leaving.keys()
     again = [NewMemory(**each["memory"]) for each in record.echoes if each["key"] in freed]
-    several = [replace(each, recalled=(*each.recalled, *record.shown)) for each in (one, *again)]
+    memories = [
+        replace(each, recalled=(*each.recalled, *record.shown)) for each in (memory, *again)
+    ]
     pipeline = turn.memory.pipeline
-    several, writes = yield from pipeline.validated(several, turn.context)
-    said = yield from unit(pipeline.screened(several, writes, turn.context, leaving))
-    verdict, *others = (discreet(*each, gate) for each in zip(said, several, strict=True))
+    memories, writes = yield from pipeline.validated(memories, turn.context)
+    verdicts = yield from unit(pipeline.screened(memories, writes, turn.context, leaving))
+    verdict, *others = (discreet(*each, gate) for each in zip(verdicts, memories, strict=True))
     if verdict.stored and not types:
         nowhere = "routed: its router keeps it nowhere"
         verdict = replace(verdict, decision=Decision.REJECT, reason=nowhere, destination=None)
-    return list(zip(several, (verdict, *others), strict=True))
+    return list(zip(memories, (verdict, *others), strict=True))
 
 
-def _passed(one: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
+def _passed(memory: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
     """A memory as it is stored; None if it is refused.
 
     It says how far it is trusted and why it is quarantined, so that its write does so too.
@@ -287,7 +301,7 @@ def _passed(one: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
     if verdict.destination is None:
         return None
     return replace(
-        one,
+        memory,
         memory_type=verdict.destination.memory_type,
         recalled=(),
         echoes=[(place.namespace, key) for place, key in verdict.sources],
@@ -305,9 +319,9 @@ def _append(
     With it goes what repeated a memory that the turn has replaced since, or evicts.
     """
     gate, context, checked = turn.memory.gate, turn.context, turn.memory.pipeline.checked
-    one, verdict = judged
+    memory, verdict = judged
     passing = [
-        _passed(one, replace(verdict, destination=each), gate)
+        _passed(memory, replace(verdict, destination=each), gate)
         for each in (to.destinations if verdict.stored else ())
     ]
     kept = [
@@ -323,48 +337,48 @@ def _append(
     first = {"key": writes[0].key, "tier": writes[0].tier} if writes else {}
     evicted = to.evicted if kept else ()
     result = result_of(verdict, evicted=evicted, destinations=tuple(places), **first)
-    told = {each.name: getattr(result, each.name) for each in fields(StoreResult)}
-    found = Memorized(**{**told, "stored": False}, pending=result.stored)
+    shared = {each.name: getattr(result, each.name) for each in fields(StoreResult)}
+    memorized = Memorized(**{**shared, "stored": False}, pending=result.stored)
     record.pending += kept
-    record.evicted += found.evicted
-    repeated = as_json(replace(one, recalled=())) if verdict.repeated else {}
+    record.evicted += memorized.evicted
+    repeated = as_json(replace(memory, recalled=())) if verdict.repeated else {}
     record.echoes += [
         {"key": key, "namespace": place.namespace, "memory": repeated}
         for place, key in verdict.repeated
     ]
-    about = _judgement(found)
-    if not kept or found.quarantined:
-        about |= beginning(one, gate)
+    about = _judgement(memorized)
+    if not kept or memorized.quarantined:
+        about |= beginning(memory, gate)
     why = "; ".join(dict.fromkeys(each.reason for each in to.destinations))
-    reason = why if found.reason == "stored" else found.reason
+    reason = why if memorized.reason == "stored" else memorized.reason
     note(turn, "memorized" if kept else "refused", reason, *writes[:1], **about)
-    for untold, said in again if kept else ():
-        if (more := _passed(untold, said, gate)) is not None:
+    for untold, repeat_verdict in again if kept else ():
+        if (more := _passed(untold, repeat_verdict, gate)) is not None:
             record.echoes = [each for each in record.echoes if each["memory"]["key"] != more.key]
             record.pending.append(more)
             why = "what it repeats is replaced or evicted by the turn"
             note(turn, "memorized", why, checked(more, context), keys=[more.key])
-    return found
+    return memorized
 
 
-def _judgement(found: Memorized) -> dict[str, Any]:
+def _judgement(memorized: Memorized) -> dict[str, Any]:
     """Return what the gate said, as JSON for the trace."""
-    told = {
-        "destinations": [one.memory_type for one in found.destinations],
-        "keys": list(found.keys),
-        "evicted": list(found.evicted),
-        "trust": found.trust,
-        "quarantined": found.quarantined,
-        "repeats": found.repeats,
-        "score": found.score if found.reviewed else None,
+    detail = {
+        "destinations": [each.memory_type for each in memorized.destinations],
+        "keys": list(memorized.keys),
+        "evicted": list(memorized.evicted),
+        "trust": memorized.trust,
+        "quarantined": memorized.quarantined,
+        "repeats": memorized.repeats,
+        "score": memorized.score if memorized.reviewed else None,
         "reviewers": {
-            name: {"score": score, "reason": found.reasons.get(name)}
-            for name, score in found.scores.items()
+            name: {"score": score, "reason": memorized.reasons.get(name)}
+            for name, score in memorized.scores.items()
         },
-        "failures": dict(found.failures),
-        "private": list(found.private),
+        "failures": dict(memorized.failures),
+        "private": list(memorized.private),
     }
-    return {name: one for name, one in told.items() if one or isinstance(one, float)}
+    return {name: value for name, value in detail.items() if value or isinstance(value, float)}
 
 
 def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> Flow[None]:
@@ -391,10 +405,10 @@ def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> Flow[N
 
 def _noted(turn: Turn, goal: str, step: ProgressDelta) -> Flow[None]:
     """Note a step that was checked, if its goal is there."""
-    known = yield from unit(look(Whose.of(turn.context), turn.now, kinds=(GOAL,)))
-    goals = [one.goal_id for one in known.goals]
+    snapshot = yield from unit(look(Whose.of(turn.context), turn.now, kinds=(GOAL,)))
+    goals = [goal.goal_id for goal in snapshot.goals]
     if goal not in goals and not (yield from unit(_was_committed(turn))):
-        named = ", ".join(short(one) for one in goals[:_NAMED])
+        named = ", ".join(short(name) for name in goals[:_NAMED])
         more = f", or name one of {named}{', …' if len(goals) > _NAMED else ''}" if goals else ""
         raise InvalidInputError(f"there is no goal {short(goal)}: set it first{more}")
     with changing(turn) as record:

@@ -57,19 +57,19 @@ class Fragment:
     """What stands in any case; nothing of what may be left out whole."""
 
     @classmethod
-    def of_memory(cls, one: Recollection, source: str, *, rank: float = 0.0) -> Fragment:
+    def of_memory(cls, memory: Recollection, source: str, *, rank: float = 0.0) -> Fragment:
         """A memory that was recalled."""
-        made_of = [(name, term) for name, term in one.explanation.items() if round(term, 2)]
+        made_of = [(name, term) for name, term in memory.explanation.items() if round(term, 2)]
         terms = " + ".join(f"{term:.2f} {name}" for name, term in made_of)
         return cls(
-            text=one.content,
+            text=memory.content,
             source=source,
-            version=one.updated_at.isoformat(),
-            rationale=f"score {one.score:.2f}" + (f" = {terms}" if terms else ""),
-            key=one.key,
+            version=memory.updated_at.isoformat(),
+            rationale=f"score {memory.score:.2f}" + (f" = {terms}" if terms else ""),
+            key=memory.key,
             rank=rank,
-            memory=one,
-            fields=fields_of(one),
+            memory=memory,
+            fields=fields_of(memory),
         )
 
     def shortened(self, fits: Callable[[str], bool]) -> Fragment:
@@ -83,7 +83,9 @@ class Fragment:
             body = self.text[begin : begin + characters]
             return f"{self.text[:begin]}{_whole_words(body)}{CUT}{self.text[end:]}"
 
-        most = bisect_left(range(1, end - begin), 1, key=lambda one: not fits(beginning(one)))
+        most = bisect_left(
+            range(1, end - begin), 1, key=lambda characters: not fits(beginning(characters))
+        )
         text = beginning(most) if begin < end else self.least
         return replace(self, text=text if fits(text) else self.least, cut=(0, 0))
 
@@ -115,7 +117,7 @@ class Section:
 
     def __str__(self) -> str:
         """Return what it says."""
-        return "\n".join(one.text for one in self.fragments if not one.repeats)
+        return "\n".join(fragment.text for fragment in self.fragments if not fragment.repeats)
 
 
 VERBATIM: Final = "{content}"
@@ -165,13 +167,17 @@ class Stage:
     def __post_init__(self) -> None:
         """Refuse what could not be asked or shown."""
         for name in ("source", "title"):
-            given = getattr(self, name)
-            if not isinstance(given, str) or not given.strip():
-                raise InvalidInputError(f"a stage needs a {name}, not {short(given)}")
+            value = getattr(self, name)
+            if not isinstance(value, str) or not value.strip():
+                raise InvalidInputError(f"a stage needs a {name}, not {short(value)}")
         if not isinstance(self.item, str):
             raise InvalidTypeError(f"the item of {self.source!r} is a text, not {short(self.item)}")
         try:
-            named = {one[1] for one in Formatter().parse(self.item) if one[1] is not None}
+            named = {
+                placeholder[1]
+                for placeholder in Formatter().parse(self.item)
+                if placeholder[1] is not None
+            }
         except ValueError as error:
             raise InvalidInputError(f"the item of {self.source!r} is no format: {error}") from error
         if unknown := named - FIELDS:
@@ -211,22 +217,22 @@ class Layout:
 
     def __repr__(self) -> str:
         """Its name, and its stages' sources."""
-        return f"Layout({self.name}: {', '.join(one.source for one in self.stages)})"
+        return f"Layout({self.name}: {', '.join(stage.source for stage in self.stages)})"
 
     def __post_init__(self) -> None:
         """Refuse what cannot be told apart."""
         stages = tuple(checked_list(self.stages, "stages", "Stage(source=…, title=…)"))
-        if not all(isinstance(one, Stage) for one in stages):
+        if not all(isinstance(stage, Stage) for stage in stages):
             raise InvalidTypeError("a layout is made of stages: Stage(source=…, title=…)")
         object.__setattr__(self, "stages", stages)
-        names = [one.source for one in self.stages]
+        names = [stage.source for stage in self.stages]
         if not names or len(set(names)) != len(names):
             raise InvalidInputError("a layout has a stage at least, and each source in one stage")
 
     def with_stage(self, stage: Stage, *, before: str | None = None) -> Layout:
         """This layout with a stage: at the end, before that of a source, or in its own's place."""
         checked_kind(stage, Stage, "stage")
-        names = [one.source for one in self.stages]
+        names = [present.source for present in self.stages]
         named: object = before
         if named is not None and (not isinstance(named, str) or named not in names):
             raise InvalidInputError(
@@ -255,9 +261,9 @@ def written(fragment: Fragment, stage: Stage) -> str:
     if fragment.formatted or (not fragment.fields and item in _OWN_ITEMS):
         return content
     alone = item == VERBATIM or "\n{content}\n" in item
-    told = {name: quoted(one) for name, one in fragment.fields.items()}
-    said = {**dict.fromkeys(FIELDS, ""), **labels, **told}
-    return item.format_map({**said, "content": content if alone else indented(content)})
+    escaped = {name: quoted(value) for name, value in fragment.fields.items()}
+    values = {**dict.fromkeys(FIELDS, ""), **labels, **escaped}
+    return item.format_map({**values, "content": content if alone else indented(content)})
 
 
 def fence_of(stage: Stage) -> tuple[str, str]:
@@ -354,4 +360,4 @@ PERSONA: Final = Layout(
 """A persona, the last hour's 20 messages, its 5 most relevant memories of importance 0.70 or more,
 and its state."""
 
-_OWN_ITEMS: Final = frozenset(one.item for one in (*ORCHESTRATOR.stages, *PERSONA.stages))
+_OWN_ITEMS: Final = frozenset(stage.item for stage in (*ORCHESTRATOR.stages, *PERSONA.stages))

@@ -80,7 +80,7 @@ class MemorySource:
     ) -> Flow[Section]:
         """The memories that matter for a prompt, best first."""
         options = dict(metadata["options"])
-        said = memory.tiered_store.options.bounds.beginning(prompt)
+        beginning = memory.tiered_store.options.bounds.beginning(prompt)
         stages = options.pop("informed_by", ())
         types = _types(options, metadata["filters"], memory)
         if types == []:
@@ -89,20 +89,24 @@ class MemorySource:
             options["agent_id"] = metadata["agent_id"]
         newest = options.pop("newest", False)
         asked = {**options, **metadata["filters"], "memory_types": types}
-        ask = recall_query(memory, said, **asked)
+        ask = recall_query(memory, beginning, **asked)
         alone = ask.blank or ask.max_tokens is not None
-        told = {} if alone else circumstances(metadata["sections"], stages)
-        recalled = unit(_recalled(ask, told, metadata, memory, newest=newest and not alone))
-        about = {"query": said, "informed_by": told or None, **asked}
-        found = yield from recalling(f"recall {self.name}", memory, about, recalled)
-        late = [newest and place >= NEWEST and not one.score for place, one in enumerate(found)]
-        told_of = zip(found, late, strict=True)
-        return Section(tuple(Fragment.of_memory(one, self.name, rank=n) for one, n in told_of))
+        questions = {} if alone else circumstances(metadata["sections"], stages)
+        recalled = unit(_recalled(ask, questions, metadata, memory, newest=newest and not alone))
+        about = {"query": beginning, "informed_by": questions or None, **asked}
+        memories = yield from recalling(f"recall {self.name}", memory, about, recalled)
+        late = [
+            newest and place >= NEWEST and not memory.score for place, memory in enumerate(memories)
+        ]
+        told_of = zip(memories, late, strict=True)
+        return Section(
+            tuple(Fragment.of_memory(memory, self.name, rank=n) for memory, n in told_of)
+        )
 
 
 def _recalled(
     ask: RecallQuery,
-    told: Mapping[str, str],
+    questions: Mapping[str, str],
     metadata: Mapping[str, Any],
     memory: MemoryCoordinator,
     *,
@@ -111,7 +115,13 @@ def _recalled(
     """Recall, also by the circumstances, and maybe the newest; a turn embeds a text once."""
     store = memory.tiered_store
     few = min(ask.limit, MOST_INFORMED)
-    asks = [ask, *(replace(ask, query=one, embedding=None, limit=few) for one in told.values())]
+    asks = [
+        ask,
+        *(
+            replace(ask, query=question, embedding=None, limit=few)
+            for question in questions.values()
+        ),
+    ]
     asks += [replace(ask, query="", embedding=None)] if newest else []
     vectors: Vectors = metadata["vectors"]
     turn = metadata["turn"]
@@ -129,13 +139,15 @@ def _recalled(
     direct, *informed = map(list, answers)
     recent = informed.pop() if newest else []
     if ask.floor and vectors.failed is None:
-        direct = [one for one in direct if one.match >= LEAST_MATCH]
-        informed = [[one for one in each if one.match >= LEAST_INFORMED_MATCH] for each in informed]
-    found = together(direct, dict(zip(told, informed, strict=True)), ask.limit)
-    yield from store.flows.mark([rows[one.place] for one in found], store.flows.moment())
-    there = {one.place for one in found}
-    others = [one for one in recent if one.place not in there]
-    return [*found, *others][: ask.limit]
+        direct = [memory for memory in direct if memory.match >= LEAST_MATCH]
+        informed = [
+            [memory for memory in each if memory.match >= LEAST_INFORMED_MATCH] for each in informed
+        ]
+    memories = together(direct, dict(zip(questions, informed, strict=True)), ask.limit)
+    yield from store.flows.mark([rows[memory.place] for memory in memories], store.flows.moment())
+    there = {memory.place for memory in memories}
+    others = [memory for memory in recent if memory.place not in there]
+    return [*memories, *others][: ask.limit]
 
 
 def _types(
@@ -145,11 +157,11 @@ def _types(
     left_out = options.pop("other_than", None)
     own = options.pop("memory_types", None)
     if own is None and left_out is not None:
-        own = [one.name for one in memory.types if one.name not in left_out]
+        own = [kind.name for kind in memory.types if kind.name not in left_out]
     wanted = filters.get("memory_types")
     if own is None:
         return None if wanted is None else list(wanted)
-    return [one for one in own if wanted is None or one in wanted]
+    return [name for name in own if wanted is None or name in wanted]
 
 
 def circumstances(
@@ -159,22 +171,24 @@ def circumstances(
 
     Of each a few words are asked for: the end of a conversation, the beginning of a list.
     """
-    told = {}
-    for several in stages:
-        names = (several,) if isinstance(several, str) else several
+    questions = {}
+    for stage in stages:
+        names = (stage,) if isinstance(stage, str) else stage
         saying = [name for name in names if len(sections.get(name, ()))]
         words = list[str]()
         for name in saying:
             section, most = sections[name], MOST_WORDS // len(saying)
             if name == "conversation":
-                said = [one.text for one in section if one.fields.get("speaker")] or [str(section)]
-                said, most = said[-_LAST:], max(1, most // _LAST)
+                texts = [
+                    fragment.text for fragment in section if fragment.fields.get("speaker")
+                ] or [str(section)]
+                texts, most = texts[-_LAST:], max(1, most // _LAST)
             else:
-                said = [" ".join(_LISTED.findall(str(section)) or [str(section)])]
-            words += [word for text in said for word in _TELLING.findall(text)[:most]]
+                texts = [" ".join(_LISTED.findall(str(section)) or [str(section)])]
+            words += [word for text in texts for word in _TELLING.findall(text)[:most]]
         if words:
-            told[" and ".join(saying)] = " ".join(words)
-    return told
+            questions[" and ".join(saying)] = " ".join(words)
+    return questions
 
 
 def together(
@@ -184,20 +198,20 @@ def together(
 
     The explanation of a memory says what which stage added; of several the one that adds most does.
     """
-    best = max((one.score for one in direct), default=None)
-    found = {one.place: one for one in direct}
+    best = max((memory.score for memory in direct), default=None)
+    merged = {memory.place: memory for memory in direct}
     added: dict[tuple[tuple[str, ...], str], tuple[float, str]] = {}
-    for stage, several in informed.items():
-        for one in several:
-            more = WEIGHT * (one.score if best is None else min(best, one.score))
-            added[one.place] = max(added.get(one.place, (0.0, "")), (more, stage))
-            found.setdefault(one.place, replace(one, match=0.0, score=0.0, explanation={}))
+    for stage, memories in informed.items():
+        for memory in memories:
+            more = WEIGHT * (memory.score if best is None else min(best, memory.score))
+            added[memory.place] = max(added.get(memory.place, (0.0, "")), (more, stage))
+            merged.setdefault(memory.place, replace(memory, match=0.0, score=0.0, explanation={}))
     for place, (more, stage) in added.items():
-        one, terms = found[place], {stage: more} if more else {}
-        found[place] = replace(
-            one, score=one.score + more, explanation={**one.explanation, **terms}
+        memory, terms = merged[place], {stage: more} if more else {}
+        merged[place] = replace(
+            memory, score=memory.score + more, explanation={**memory.explanation, **terms}
         )
-    return sorted(found.values(), key=lambda one: -one.score)[:limit]
+    return sorted(merged.values(), key=lambda memory: -memory.score)[:limit]
 
 
 # What was said before
@@ -219,20 +233,26 @@ class Conversation:
     ) -> Flow[Section]:
         """The conversation so far, oldest first; the prompt itself is no part of it."""
         options = metadata["options"]
-        given = metadata["messages"]
-        seen = given is not None and not metadata["show_messages"]
-        said = (yield from _known(metadata, memory)) if given is None else list(_said(given))
-        last_role = said[-1].fields["speaker"].lower() if said else ""
-        if last_role not in ASSISTANT_ROLES and said and said[-1].text == prompt:
-            said.pop()
-        said = [one for one in said if _recent(one, metadata["now"], options.get("minutes"))]
-        begin = max(0, len(said) - options.get("limit", _LIMIT))
-        older = said[:begin] if options.get("summary", True) else []
-        ages = zip(range(len(said) - begin, 0, -1), said[begin:], strict=True)
+        messages = metadata["messages"]
+        seen = messages is not None and not metadata["show_messages"]
+        fragments = (
+            (yield from _known(metadata, memory)) if messages is None else list(_said(messages))
+        )
+        last_role = fragments[-1].fields["speaker"].lower() if fragments else ""
+        if last_role not in ASSISTANT_ROLES and fragments and fragments[-1].text == prompt:
+            fragments.pop()
+        fragments = [
+            fragment
+            for fragment in fragments
+            if _recent(fragment, metadata["now"], options.get("minutes"))
+        ]
+        begin = max(0, len(fragments) - options.get("limit", _LIMIT))
+        older = fragments[:begin] if options.get("summary", True) else []
+        ages = zip(range(len(fragments) - begin, 0, -1), fragments[begin:], strict=True)
         # the newest get room first; the summary comes after the last exchange
-        last = [replace(one, rank=age) for age, one in ages]
+        last = [replace(fragment, rank=age) for age, fragment in ages]
         summary = [_summary(older)] if older else []
-        return Section(tuple(replace(one, seen=seen) for one in (*summary, *last)))
+        return Section(tuple(replace(fragment, seen=seen) for fragment in (*summary, *last)))
 
 
 def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[Fragment]]:
@@ -245,41 +265,45 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[
     limit = metadata["options"].get("limit", _LIMIT)
     whose, agent = Whose.of(memory.context), memory.context.agent_id
     most = MOST_MESSAGES if metadata["options"].get("summary", True) else limit
-    known = yield from unit(look(whose, metadata["now"], limit=most, agent_id=agent))
-    if known.messages:
-        return list(_said(known.messages))
+    snapshot = yield from unit(look(whose, metadata["now"], limit=most, agent_id=agent))
+    if snapshot.messages:
+        return list(_said(snapshot.messages))
     spoken = {"session_id": memory.context.session_id, "speaker": {"$gt": ""}}
     own = {"memory_types": EPISODES, "agent_id": agent, "limit": limit, "filter": spoken}
     ask = recall_query(memory, "", **own)
     # said in any case: no accesses
-    said = unit(only(recalls.recall(memory, [ask], lambda _: True, turn=metadata["turn"])))
-    found = yield from recalling("recall conversation", memory, {"filter": spoken}, said)
+    spoken_memories = unit(
+        only(recalls.recall(memory, [ask], lambda _: True, turn=metadata["turn"]))
+    )
+    memories = yield from recalling(
+        "recall conversation", memory, {"filter": spoken}, spoken_memories
+    )
     return [
         Fragment(
-            text=one.content,
+            text=memory.content,
             source="conversation",
-            version=one.updated_at.isoformat(),
+            version=memory.updated_at.isoformat(),
             rationale="said in this session",
-            key=one.key,
-            fields={**fields_of(one), "stamp": f"[{one.when.isoformat()}] "},
+            key=memory.key,
+            fields={**fields_of(memory), "stamp": f"[{memory.when.isoformat()}] "},
         )
-        for one in sorted(found, key=_when)
+        for memory in sorted(memories, key=_when)
     ]
 
 
-def _when(one: Recollection) -> tuple[datetime, int, str]:
-    turn = one.value.get("turn")
-    return one.when, turn if isinstance(turn, int) else 0, one.key
+def _when(memory: Recollection) -> tuple[datetime, int, str]:
+    turn = memory.value.get("turn")
+    return memory.when, turn if isinstance(turn, int) else 0, memory.key
 
 
 def _said(messages: Iterable[Any]) -> Iterable[Fragment]:
     """Messages as fragments: what people and the assistant said, and nothing else."""
-    for one in messages:
-        role, text, when = _message(one)
+    for message in messages:
+        role, text, when = _message(message)
         if role is None or not text.strip():
             continue
-        key = getattr(one, "id", None)
-        named = one.name if isinstance(one, HumanMessage) else None
+        key = getattr(message, "id", None)
+        named = message.name if isinstance(message, HumanMessage) else None
         yield Fragment(
             text=storable(text),
             source="conversation",
@@ -295,46 +319,49 @@ def _said(messages: Iterable[Any]) -> Iterable[Fragment]:
         )
 
 
-def _message(one: Any) -> tuple[str | None, str, str]:
+def _message(message: Any) -> tuple[str | None, str, str]:
     """Return who said what, and when, if that is known."""
-    match one:
+    match message:
         case str():
-            return "user", one, ""
+            return "user", message, ""
         case Message():
-            return one.role, one.content, one.at.isoformat()
+            return message.role, message.content, message.at.isoformat()
         case SystemMessage() | ToolMessage():
             return None, "", ""
         case BaseMessage():
             kinds = ((HumanMessage, "user"), (AIMessage, "assistant"))
-            role = next((name for kind, name in kinds if isinstance(one, kind)), str(one.type))
-            return role, str(one.text), str(one.additional_kwargs.get("timestamp", ""))
+            role = next(
+                (name for kind, name in kinds if isinstance(message, kind)), str(message.type)
+            )
+            return role, str(message.text), str(message.additional_kwargs.get("timestamp", ""))
         case {"content": str(content)}:
-            when = one.get("timestamp", "")
-            told = when.isoformat() if isinstance(when, datetime) else str(when)
-            return str(one.get("role", "user")), content, told
+            when = message.get("timestamp", "")
+            moment = when.isoformat() if isinstance(when, datetime) else str(when)
+            return str(message.get("role", "user")), content, moment
     raise InvalidTypeError(
-        f"a message is LangChain's, or a mapping with role and content, not {type(one).__name__}"
+        "a message is LangChain's, or a mapping with role and content, not "
+        f"{type(message).__name__}"
     )
 
 
-def _recent(one: Fragment, now: datetime, minutes: float | None) -> bool:
+def _recent(fragment: Fragment, now: datetime, minutes: float | None) -> bool:
     """Tell whether it was said in the last minutes, as far as that is known."""
-    when = one.fields.get("when")
+    when = fragment.fields.get("when")
     if minutes is None or not when:
         return True
     try:
-        said = datetime.fromisoformat(when)
+        moment = datetime.fromisoformat(when)
     except ValueError:
         return True
-    return said.tzinfo is None or said > now - timedelta(minutes=minutes)
+    return moment.tzinfo is None or moment > now - timedelta(minutes=minutes)
 
 
 def _summary(older: Sequence[Fragment]) -> Fragment:
     """Sum up the earlier conversation: what each said last, both ends, word for word."""
     lines: list[str] = []
     room = _SUMMED_UP
-    for one in reversed(older):
-        line = f"- {one.fields['speaker']}: {_ends(one.text)}"
+    for fragment in reversed(older):
+        line = f"- {fragment.fields['speaker']}: {_ends(fragment.text)}"
         room -= len(line)
         if room < 0:
             break

@@ -110,7 +110,7 @@ def _left(turn: Turn, record: TurnRecord, reason: str) -> Flow[None]:
         "memories": len(record.pending),
         "tool calls": len(record.calls),
         "refused": record.refusals,
-        "quarantined": sum(one.held is not None for one in record.pending),
+        "quarantined": sum(memory.held is not None for memory in record.pending),
     }
     ended = _ending(turn, record, "abandoned", reason, {"summary": summary}, at=turn.now)
     trace = traces.TurnTrace(turn=record.turn, events=(*record.events, ended))
@@ -130,8 +130,10 @@ def _ending(
     at: datetime,
 ) -> traces.TurnEvent:
     """Return how a turn ends, with what it is listed by: whose it is, and when it began."""
-    told = {name: getattr(turn.context, name) for name in ("project_id", "session_id", "user_id")}
-    whose = {name: storable(one) for name, one in told.items() if one is not None}
+    context_fields = {
+        name: getattr(turn.context, name) for name in ("project_id", "session_id", "user_id")
+    }
+    whose = {name: storable(value) for name, value in context_fields.items() if value is not None}
     detail = {"began": record.began.isoformat(), **whose, **detail}
     return traces.TurnEvent(kind=kind, at=at, reasons=(reason,), detail=detail)
 
@@ -151,9 +153,9 @@ class _Commit:
         self.context, self.pipeline = turn.context, turn.memory.pipeline
         self.store = turn.memory.tiered_store.flows
         attempts = record.attempts(self.context)
-        self.taught = [one for one, _ in attempts]
+        self.taught = [attempt for attempt, _ in attempts]
         """What its tool calls taught; beside it what is pending is written."""
-        self.lessons = {str(one.key): call for one, call in attempts}
+        self.lessons = {str(attempt.key): call for attempt, call in attempts}
         """The key of each attempt, and of the call that failed in it."""
         self.steps = record.steps()
         """How much nearer it brought each goal."""
@@ -180,10 +182,12 @@ class _Commit:
         puts = yield from self._pending()
         puts += yield from self.pipeline.writes(self.taught, self.context)
         writes = last_writes([*(yield from self._evictions()), *puts])
-        free = {one.name for one in writes if not one.held}
-        self.lost |= {one.name: SAME_KEY for one in puts if one.held and one.name in free}
+        free = {write.name for write in writes if not write.held}
+        self.lost |= {write.name: SAME_KEY for write in puts if write.held and write.name in free}
         # a commit that begins anew has most of the vectors
-        fresh = [one for one in writes if any(text not in self.vectors for _, text in one.texts)]
+        fresh = [
+            write for write in writes if any(text not in self.vectors for _, text in write.texts)
+        ]
         self.vectors |= yield from embed(fresh, options)
         locks, moment = [traces.lock_name(self.context, self.record.turn)], self.store.moment()
         looks = [traces.ended_call(self.context, self.record.turn)]
@@ -195,7 +199,7 @@ class _Commit:
         whose, goal = states.Whose.of(self.context), {"kind": states.GOAL, "now": moment.now}
         if self.steps:
             looks.append(whose.call("lock_states", kind=states.GOAL))
-            looks += [whose.call("one_state", name=one, **goal) for one in self.steps]
+            looks += [whose.call("one_state", name=name, **goal) for name in self.steps]
         applied = yield from write_if(
             writes,
             options=options,
@@ -222,33 +226,37 @@ class _Commit:
             The vectors of the memories, by text, as they are written with these.
         """
         record, index = self.record, self.store.options.index
-        untold = {one.key: one for one in record.calls if one.relevance is None}
+        untold = {call.key: call for call in record.calls if call.relevance is None}
         if not (untold and exact_words(record.prompt)):
             return {}
-        contents = {str(one.key): one.content for one in record.pending if one.key in untold}
+        contents = {
+            str(memory.key): memory.content for memory in record.pending if memory.key in untold
+        }
         vector = None if index is None else index.vector
         if vector is None:
-            self._note_relevance({key: _shared(record.prompt, one) for key, one in untold.items()})
+            self._note_relevance(
+                {key: _shared(record.prompt, call) for key, call in untold.items()}
+            )
         if vector is None or not contents:
             return {}
         texts = tuple(dict.fromkeys(contents.values()))
         (asked,) = yield Embed((record.prompt,), "query")
-        said = yield Embed(texts, "documents")
-        near = dict(zip(texts, (_cosine(asked, one) for one in said), strict=True))
+        vectors = yield Embed(texts, "documents")
+        near = dict(zip(texts, (_cosine(asked, answered) for answered in vectors), strict=True))
         self._note_relevance({key: near[text] for key, text in contents.items()})
-        return dict(zip(texts, pack_all(said, len(texts), vector), strict=True))
+        return dict(zip(texts, pack_all(vectors, len(texts), vector), strict=True))
 
     def _note_relevance(self, relevance: Mapping[str, float]) -> None:
         """Keep it with the calls, and with their memories."""
-        record, found = self.record, {key: round(one, 2) for key, one in relevance.items()}
+        record, rounded = self.record, {key: round(value, 2) for key, value in relevance.items()}
         record.calls = [
-            replace(one, relevance=found.get(one.key, one.relevance)) for one in record.calls
+            replace(call, relevance=rounded.get(call.key, call.relevance)) for call in record.calls
         ]
-        for place, one in enumerate(record.pending):
-            if (key := str(one.key)) in found:
-                told = {**one.further["tool_call"], "relevance": found[key]}
-                further = {**one.further, "tool_call": told}
-                record.pending[place] = replace(one, further=further)
+        for place, memory in enumerate(record.pending):
+            if (key := str(memory.key)) in rounded:
+                tool_call = {**memory.further["tool_call"], "relevance": rounded[key]}
+                further = {**memory.further, "tool_call": tool_call}
+                record.pending[place] = replace(memory, further=further)
 
     def _look_for_skills(self, *, success: bool | None) -> Flow[None]:
         """Look what recurs in the project's turns, of which this one leaves its trace."""
@@ -258,16 +266,18 @@ class _Commit:
         moment = self.store.moment()
         (rows,) = yield Query((skills.recent_traces(self.context, moment),), commit=True)
         self.seen = skills.read_traces(rows)
-        others = [one for one in self.seen if one.run != own.run]
+        others = [run_trace for run_trace in self.seen if run_trace.run != own.run]
         trace = self.record.run_memory(own, self.context)
         current = [own] if trace.held is None else []
         proposed = skills.proposed_skills(
             [*current, *others], self.context, min_support=skills.MIN_SUPPORT
         )
-        known = yield from skills.stored_values(
+        stored = yield from skills.stored_values(
             list(proposed), self.context, moment, (Tier.WORKING,)
         )
-        news = {key: one for key, one in proposed.items() if skills.is_news(one, known.get(key))}
+        news = {
+            key: skill for key, skill in proposed.items() if skills.is_news(skill, stored.get(key))
+        }
         self.taught += [trace, *map(self.turn.memory.gate.trusting, news.values())]
         self.skills += news
 
@@ -275,14 +285,16 @@ class _Commit:
         """Return the writes of what is pending, but for what is `lost`."""
         record, context, sound = self.record, self.context, list[NewMemory]()
         lacking = yield from self.pipeline.lacking(record.pending, context)
-        for one, why in zip(record.pending, lacking, strict=True):
+        for memory, why in zip(record.pending, lacking, strict=True):
             if why is None:
-                sound.append(one)
+                sound.append(memory)
             else:
-                gone = self.pipeline.checked(one, context)
+                gone = self.pipeline.checked(memory, context)
                 self.lost[gone.place, gone.key] = why
-        told = tuple((Place(context.root, one["namespace"]), one["key"]) for one in record.echoes)
-        return (yield from self.pipeline.writes(sound, context, told))
+        echoed = tuple(
+            (Place(context.root, echo["namespace"]), echo["key"]) for echo in record.echoes
+        )
+        return (yield from self.pipeline.writes(sound, context, echoed))
 
     def _evictions(self) -> Flow[list[Write]]:
         """The deletions of what makes room, as far as it is the context's own and still there."""
@@ -291,9 +303,9 @@ class _Commit:
         alive_at = self.store.moment().alive_at
         params = {**self.context.whose, "keys": list(self.record.evicted), "alive_at": alive_at}
         rows = yield from rows_of("known_keys", **params)
-        own = {encode(one) for tier in Tier for one in self.context.places(tier)}
-        found = [(Place(tenant, namespace), key) for key, tenant, namespace, _ in rows]
-        return [Write(place=place, key=key, value=None) for place, key in found if place in own]
+        own = {encode(place) for tier in Tier for place in self.context.places(tier)}
+        places = [(Place(tenant, namespace), key) for key, tenant, namespace, _ in rows]
+        return [Write(place=place, key=key, value=None) for place, key in places if place in own]
 
     def _stands(self, answers: list[Rows]) -> bool:
         """Tell whether nobody else committed meanwhile."""
@@ -302,40 +314,40 @@ class _Commit:
             return False
         before = others[len(others) - len(self.steps) :]
         for (goal, steps), rows in zip(self.steps.items(), before, strict=True):
-            if (known := states.read(states.Goal, rows)) is not None:
-                self.goals[goal] = states.goal_advanced(goal, known, *steps)
+            if (goal_before := states.read(states.Goal, rows)) is not None:
+                self.goals[goal] = states.goal_advanced(goal, goal_before, *steps)
             else:
                 why = f"the goal {short(goal)} is closed by now: it is no nearer"
-                self.closed |= {str(one.delta_id): why for one in steps}
+                self.closed |= {str(step.delta_id): why for step in steps}
         return True
 
     def _further(self, applied: Applied, now: datetime) -> list[Call]:
         """Return what is written with the memories: lineage, goals, and the trace."""
-        told = replace(applied, refused={**self.lost, **applied.refused})
-        self.report = self._reported(told, now)
-        places = [(one.place, one.key) for one in applied.writes]
-        calls = [self.lessons.get(one.key) for one in applied.writes]
+        outcome = replace(applied, refused={**self.lost, **applied.refused})
+        self.report = self._reported(outcome, now)
+        places = [(write.place, write.key) for write in applied.writes]
+        calls = [self.lessons.get(write.key) for write in applied.writes]
         lessons = [  # an attempt comes from the call that failed in it
-            replace(one, sources=tuple(each for each in places if each[1] == call))
-            for one, call in zip(applied.writes, calls, strict=True)
+            replace(write, sources=tuple(each for each in places if each[1] == call))
+            for write, call in zip(applied.writes, calls, strict=True)
         ]
-        derived = derive_calls(lessons, now, lambda one: self.record.key("lesson", one.key))
+        derived = derive_calls(lessons, now, lambda attempt: self.record.key("lesson", attempt.key))
         whose = states.Whose.of(self.context)
         goals = [
-            whose.put(states.GOAL, name, states.to_value(one), now)
-            for name, one in self.goals.items()
+            whose.put(states.GOAL, name, states.to_value(goal), now)
+            for name, goal in self.goals.items()
         ]
         return [*derived, *goals, traces.record_call(self.context, self.report.trace)]
 
     def _reported(self, applied: Applied, now: datetime) -> traces.CommitReport:
         """Report a commit, now that it is known what it writes; a retry is told the same."""
         record = self.record
-        puts = [one for one in applied.writes if one.value is not None]
+        puts = [put for put in applied.writes if put.value is not None]
         exports = [
-            traces.export_of(one.place, one.key, one.tier, json.loads(one.value or ""))
-            for one in puts
+            traces.export_of(put.place, put.key, put.tier, json.loads(put.value or ""))
+            for put in puts
         ]
-        written = {one.key for one in puts}
+        written = {put.key for put in puts}
         lessons = [key for key in self.lessons if key in written]
         learned = [key for key in self.skills if key in written]
         episodes = sum(map(traces.happened, exports))
@@ -347,28 +359,28 @@ class _Commit:
             "skills": len(learned),
             "goals": len(record.goals) - len(self.closed),
             "refused": record.refusals + len(applied.refused) + len(self.closed),
-            "quarantined": sum(one.held is not None for one in puts),
+            "quarantined": sum(put.held is not None for put in puts),
         }
         detail = {
             "summary": summary,
             "wanted": list(record.wanted),
             "stored": [
                 {
-                    "key": one.key,
-                    "namespace": one.place.namespace,
-                    "tier": one.tier.value,
-                    "held": one.held,
-                    "evicted": [each.memory.key for each in applied.evicted if each.by == one.key],
+                    "key": put.key,
+                    "namespace": put.place.namespace,
+                    "tier": put.tier.value,
+                    "held": put.held,
+                    "evicted": [each.memory.key for each in applied.evicted if each.by == put.key],
                 }
-                for one in puts
+                for put in puts
             ],
             "refused": {**{key: why for (_, key), why in applied.refused.items()}, **self.closed},
             "lessons": lessons,
             "skills": learned,
             "goals": [
-                {**one, "progress": self.goals[one["goal"]].progress}
-                for one in record.goals
-                if one["goal"] in self.goals
+                {**delta, "progress": self.goals[delta["goal"]].progress}
+                for delta in record.goals
+                if delta["goal"] in self.goals
             ],
         }
         wrote = ", ".join(f"{number} {name}" for name, number in summary.items() if number)
@@ -382,9 +394,9 @@ class _Commit:
         """Find what the gate let pass, or was noted, and the commit did not write."""
         for why in self.closed.values():
             yield traces.TurnEvent(kind="refused", at=now, reasons=(why,))
-        said = {one.key: one for one in self.record.pending}
+        pending = {memory.key: memory for memory in self.record.pending}
         for (place, key), why in applied.refused.items():
-            begins = traces.beginning(said[key], self.turn.memory.gate) if key in said else {}
+            begins = traces.beginning(pending[key], self.turn.memory.gate) if key in pending else {}
             about: dict[str, Any] = {"namespace": place.namespace, "key": key, "detail": begins}
             yield traces.TurnEvent(kind="refused", at=now, reasons=(why,), **about)
 
@@ -413,7 +425,7 @@ class _Commit:
                 f"the turn {record.turn!r} was committed before, in another project or by another "
                 "user: nothing was written; give each turn a turn_id of its own"
             )
-        names = [(one["namespace"], one["key"]) for one in detail["stored"]]
+        names = [(entry["namespace"], entry["key"]) for entry in detail["stored"]]
         rows = yield from rows_of(
             "get_many",
             tenants=[context.root for _ in names],
@@ -421,27 +433,27 @@ class _Commit:
             keys=[key for _, key in names],
         )
         alive_at = self.store.moment().alive_at
-        found = {
+        exports_by_name = {
             (namespace, key): traces.export_of(Place(tenant, namespace), key, tier, value)
             for tenant, namespace, key, value, _, _, tier, expires_at, *_ in rows
             if expires_at is None or expires_at > alive_at
         }
         trace = yield from traces.trace_of(record.turn, context)
-        exports = [found[name] for name in names if name in found]
+        exports = [exports_by_name[name] for name in names if name in exports_by_name]
         return traces.report_of(detail, exports, budget=self.budget, trace=trace)
 
 
-def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
+def _cosine(vector: Sequence[float], other: Sequence[float]) -> float:
     """Return the cosine of two vectors of any length; 0 for what points away, or nowhere."""
-    long = hypot(*one) * hypot(*other)
-    return max(0.0, min(1.0, sum(map(mul, one, other)) / long)) if long else 0.0
+    long = hypot(*vector) * hypot(*other)
+    return max(0.0, min(1.0, sum(map(mul, vector, other)) / long)) if long else 0.0
 
 
-def _shared(prompt: str, one: Invocation) -> float:
+def _shared(prompt: str, call: Invocation) -> float:
     """Return how much of what the turn is about a call names."""
     sought = set(exact_words(prompt))
-    said = set(exact_words(f"{one.tool.replace('_', ' ')} {one.approach} {one.result or ''}"))
-    return len(sought & said) / len(sought)
+    words = set(exact_words(f"{call.tool.replace('_', ' ')} {call.approach} {call.result or ''}"))
+    return len(sought & words) / len(sought)
 
 
 # Turns that have ended
@@ -478,11 +490,13 @@ def turns(
 def _ended_turns(rows: Rows) -> list[traces.EndedTurn]:
     """Read how turns ended."""
     names = ("at", "kind", "turn", "began", "reason", "project_id", "session_id", "summary")
-    found = [dict(zip(names, row[1:], strict=True)) for row in rows]
-    for one in found:
-        one["began"] = None if one["began"] is None else datetime.fromisoformat(one["began"])
-        one["summary"] = dict(one["summary"] or {})
-    return [traces.EndedTurn(**one) for one in found]
+    ended = [dict(zip(names, row[1:], strict=True)) for row in rows]
+    for fields in ended:
+        fields["began"] = (
+            None if fields["began"] is None else datetime.fromisoformat(fields["began"])
+        )
+        fields["summary"] = dict(fields["summary"] or {})
+    return [traces.EndedTurn(**fields) for fields in ended]
 
 
 # The verbs

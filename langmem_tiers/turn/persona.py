@@ -29,23 +29,23 @@ _LONGEST: Final = 80
 """The most characters that a message tells of a file's further parts: our own choice."""
 
 
-def _checked_text(given: object, name: str) -> str:
-    if not isinstance(given, str):
-        raise InvalidTypeError(f"{name} is a text, not {type(given).__name__}")
-    utf8_bytes(given, name)
-    return given
+def _checked_text(value: object, name: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{name} is a text, not {type(value).__name__}")
+    utf8_bytes(value, name)
+    return value
 
 
-def _named(given: object, name: str) -> str:
-    if not _checked_text(given, name).strip():
+def _named(value: object, name: str) -> str:
+    if not _checked_text(value, name).strip():
         raise InvalidInputError(
             "the persona has no name: begin its file with '# Name', or give persona_name"
         )
-    return str(given)
+    return str(value)
 
 
 _Text = Annotated[str, by(_checked_text)]
-_Texts = Annotated[Sequence[str], by(lambda given, name: tuple(checked_strings(given, name)))]
+_Texts = Annotated[Sequence[str], by(lambda value, name: tuple(checked_strings(value, name)))]
 
 
 @record
@@ -114,8 +114,8 @@ class Persona:
         """
         name = f"{_NAME}{self.persona_name}"
         begin = len(f"{name}\n{_BACKSTORY}") if self.backstory else len(name)
-        whole = ", ".join(one.partition("\n")[0][:_LONGEST] for one in self.further)
-        said = Fragment(
+        whole = ", ".join(part.partition("\n")[0][:_LONGEST] for part in self.further)
+        fragment = Fragment(
             text=self._text(self.backstory),
             source="persona",
             version=self.version,
@@ -124,12 +124,12 @@ class Persona:
             cut=(begin, begin + len(self.backstory)),
             least=self._text(""),
         )
-        return Section((said,))
+        return Section((fragment,))
 
     def _text(self, backstory: str) -> str:
         values, must, never = (
-            "\n".join(f"- {one}" for one in several)
-            for several in (self.core_values, self.must_do, self.must_not_do)
+            "\n".join(f"- {item}" for item in items)
+            for items in (self.core_values, self.must_do, self.must_not_do)
         )
         tone, traits = self.communication_tone, ", ".join(self.voice_traits)
         parts = (
@@ -138,12 +138,12 @@ class Persona:
             {"**Core Values**:\n": values},
             {"**Behavioral Rules**:\n": _lines({"MUST: ": must, "MUST NOT: ": never})},
         )
-        return "\n\n".join(one for one in (*map(_lines, parts), *self.further) if one)
+        return "\n\n".join(part for part in (*map(_lines, parts), *self.further) if part)
 
 
-def _lines(told: Mapping[str, str]) -> str:
+def _lines(texts: Mapping[str, str]) -> str:
     """Return what is told under each name, as far as anything is."""
-    return "\n".join(f"{name}{one}" for name, one in told.items() if one)
+    return "\n".join(f"{name}{text}" for name, text in texts.items() if text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,19 +219,19 @@ def _read_soul(text: str) -> dict[str, Any]:
     front, body = _parted(text)
     commented, end, rest = body.rpartition("-->")
     soul = _Soul(f"{_COMMENT.sub('', commented + end)}{rest}".splitlines())
-    said: dict[str, list[str]] = defaultdict(list)
-    beside = [one for one in _blocks_of(front) if not _taken(one, said)]
-    whole = [one for one in soul.blocks if not _taken(one, said)]
+    values: dict[str, list[str]] = defaultdict(list)
+    beside = [block for block in _blocks_of(front) if not _taken(block, values)]
+    whole = [block for block in soul.blocks if not _taken(block, values)]
     if (title := soul.title) is not None:
-        named, told = bool(said["persona_name"]), bool(_trimmed(title.lines))
+        named, has_text = bool(values["persona_name"]), bool(_trimmed(title.lines))
         if not named:
-            said["persona_name"].append(title.opener.removesuffix("**:").removeprefix("**"))
-        if not (named and told):
+            values["persona_name"].append(title.opener.removesuffix("**:").removeprefix("**"))
+        if not (named and has_text):
             title.opener = ""
-    name, _, more = "\n".join(said.pop("persona_name", ())).partition("\n")
-    texts = {each: "\n\n".join(said.pop(each, ())) for each in _TEXTS[1:]}
-    further = [one for one in (more.strip(), *map(str, (*whole, *beside))) if one]
-    return {"persona_name": name, **texts, **said, "further": further}
+    name, _, more = "\n".join(values.pop("persona_name", ())).partition("\n")
+    texts = {each: "\n\n".join(values.pop(each, ())) for each in _TEXTS[1:]}
+    further = [part for part in (more.strip(), *map(str, (*whole, *beside))) if part]
+    return {"persona_name": name, **texts, **values, "further": further}
 
 
 @dataclass(slots=True)
@@ -252,11 +252,11 @@ class _Block:
 
     def __str__(self) -> str:
         """Return it as it is written; nothing if it says nothing."""
-        said = "\n".join(_trimmed(self.lines))
-        if not said or not self.opener:
-            return said or self.opener
+        text = "\n".join(_trimmed(self.lines))
+        if not text or not self.opener:
+            return text or self.opener
         beside = self.level == _LABELLED and self.lines[0].strip()
-        return f"{self.opener} {said}" if beside else f"{self.opener}\n{said}"
+        return f"{self.opener} {text}" if beside else f"{self.opener}\n{text}"
 
 
 class _Soul:
@@ -269,72 +269,72 @@ class _Soul:
         """Each line belongs to the last one as it is read."""
         self._above: list[tuple[int, str]] = []
         """The headings above the next one that name no field."""
-        code, several = False, [one.expandtabs(4).rstrip() for one in lines]
-        for place, line in enumerate(several):
+        code, expanded = False, [line.expandtabs(4).rstrip() for line in lines]
+        for place, line in enumerate(expanded):
             code ^= (fence := line.lstrip().startswith(_CODE))
             if code or fence:
                 self.blocks[-1].lines.append(line)
             elif heading := _HEADING.match(line.strip()):
                 self._head(line, len(heading["marks"]), heading["name"])
             else:
-                self._follow(line, several[place + 1 : place + 3])
+                self._follow(line, expanded[place + 1 : place + 3])
 
     def _head(self, line: str, level: int, name: str) -> None:
         """Begin at a heading; one below a list, or below a part without field, is part of it."""
         name = name.rstrip("#").rstrip() or name
-        known, current = _field(name), self.blocks[-1]
-        if known is None and level == 1 and self.title is None:
+        named_field, current = _field(name), self.blocks[-1]
+        if named_field is None and level == 1 and self.title is None:
             self.title = _Block(f"**{name}**:")
             self.blocks.append(self.title)
             return
-        self._above = [one for one in self._above if one[0] < level]
-        path = " > ".join([*(one for _, one in self._above), name])
-        if known is None:
+        self._above = [heading for heading in self._above if heading[0] < level]
+        path = " > ".join([*(heading for _, heading in self._above), name])
+        if named_field is None:
             self._above.append((level, name))
-        if known is None and 0 < current.level < level and current.known not in _TEXTS:
+        if named_field is None and 0 < current.level < level and current.known not in _TEXTS:
             current.lines.append(line)
         else:
-            self.blocks.append(_Block(f"**{path}**:", known, level))
+            self.blocks.append(_Block(f"**{path}**:", named_field, level))
 
     def _follow(self, line: str, after: Sequence[str]) -> None:
         """Take a line that is no heading; a label begins the block that follows it."""
-        current, said = self.blocks[-1], line.strip()
+        current, stripped = self.blocks[-1], line.strip()
         within = current.known == _BOTH and not current.opener  # rules within a text
-        item = _BULLET.match(said) or _RULE.match(said)
-        if within and said and said == line and not item and not current.lines[-1].strip():
+        item = _BULLET.match(stripped) or _RULE.match(stripped)
+        if within and stripped and stripped == line and not item and not current.lines[-1].strip():
             # a paragraph of the text that they stand in
-            outer = next(one.known for one in reversed(self.blocks) if one.known != _BOTH)
+            outer = next(block.known for block in reversed(self.blocks) if block.known != _BOTH)
             text = outer in _TEXTS[1:]
             current = _Block("", outer if text else None, 1 if text else 0)
             self.blocks.append(current)
-        block = _labelled(said, current)
-        if block is None and current.known == "backstory" and _begins_list(said, after):
-            block = _Block(said, None, _LABELLED, [""])
+        block = _labelled(stripped, current)
+        if block is None and current.known == "backstory" and _begins_list(stripped, after):
+            block = _Block(stripped, None, _LABELLED, [""])
         if block is None:
             current.lines.append(line)
         else:
             self.blocks.append(block)
 
 
-def _taken(block: _Block, said: dict[str, list[str]]) -> bool:
+def _taken(block: _Block, values: dict[str, list[str]]) -> bool:
     """Note what a block says of a field; False if it names none, or says anything else.
 
     An item that names a kind of rule itself goes to that kind.
     """
-    known, lines = block.known, _trimmed(block.lines)
-    if known in _TEXTS:
-        said[known] += ["\n".join(lines).strip()] if lines else []
+    named_field, lines = block.known, _trimmed(block.lines)
+    if named_field in _TEXTS:
+        values[named_field] += ["\n".join(lines).strip()] if lines else []
         return True
-    if known == _BOTH:
+    if named_field == _BOTH:
         rules = _both_kinds(lines)
     else:
-        items = None if known is None else _items(lines, known)
-        rules = None if known is None or items is None else [(known, items)]
+        items = None if named_field is None else _items(lines, named_field)
+        rules = None if named_field is None or items is None else [(named_field, items)]
     for name, items in rules or ():
-        for one in items:
-            rule = _RULE.match(one)
-            told = rule["said"].strip() if rule else ""
-            said[_kind(rule) if rule and told else name].append(told or one)
+        for item in items:
+            rule = _RULE.match(item)
+            rest = rule["said"].strip() if rule else ""
+            values[_kind(rule) if rule and rest else name].append(rest or item)
     return rules is not None
 
 
@@ -352,7 +352,7 @@ def _kind(rule: re.Match[str]) -> str:
 
 def _begins_list(line: str, after: Sequence[str]) -> bool:
     """Tell whether a line stands above a list, or is underlined, as a heading is."""
-    next_one = next((one.strip() for one in after if one.strip()), "")
+    next_one = next((line_after.strip() for line_after in after if line_after.strip()), "")
     listing = line.endswith(":") and _BULLET.match(next_one)
     return bool(line and (listing or (after and _UNDERLINE.match(after[0].strip()))))
 
@@ -365,21 +365,21 @@ def _labelled(line: str, current: _Block) -> _Block | None:
         text = current.loose or current.known in _TEXTS
         return _Block("", _BOTH, 0, [line]) if opens and text else None
     bullet = _BULLET.match(line) if current.loose and current.known not in _LISTS else None
-    said = bullet["said"] if bullet else line
-    bold = _BOLD.match(said)
-    found = bold or (_PLAIN.match(said) if current.loose else None)
-    known = _field(found["name"]) if found else None
+    entry = bullet["said"] if bullet else line
+    bold = _BOLD.match(entry)
+    label = bold or (_PLAIN.match(entry) if current.loose else None)
+    named_field = _field(label["name"]) if label else None
     keeps = current.known is None and current.level != _LABELLED
-    if found is None or (known is None and (bold is None or bullet or keeps)):
+    if label is None or (named_field is None and (bold is None or bullet or keeps)):
         return None
-    opener = said.removesuffix(found["said"]) if found["said"] else said
-    return _Block(opener.strip(), known, _LABELLED, [found["said"].strip()])
+    opener = entry.removesuffix(label["said"]) if label["said"] else entry
+    return _Block(opener.strip(), named_field, _LABELLED, [label["said"].strip()])
 
 
 def _trimmed(lines: Sequence[str]) -> list[str]:
     """Return lines without the empty ones at both ends."""
-    told = [place for place, line in enumerate(lines) if line.strip()]
-    return list(lines[told[0] : told[-1] + 1]) if told else []
+    filled = [place for place, line in enumerate(lines) if line.strip()]
+    return list(lines[filled[0] : filled[-1] + 1]) if filled else []
 
 
 # Lists
@@ -391,30 +391,30 @@ def _items(lines: Sequence[str], name: str = "") -> list[str] | None:
     A line without a mark is one item, with the indented lines below it; commas part the voice's
     traits. None if anything else stands there.
     """
-    told = _trimmed(lines)
-    marked = any(_BULLET.match(line.strip()) for line in told)
+    trimmed = _trimmed(lines)
+    marked = any(_BULLET.match(line.strip()) for line in trimmed)
     if name == "voice_traits" and not marked:
-        parts = (part.strip() for line in told for part in line.split(","))
+        parts = (part.strip() for line in trimmed for part in line.split(","))
         return [part for part in parts if part]
     items: list[str] = []
-    listed, base = bool(told and _BULLET.match(told[0].strip())), 0
-    for line in told:
-        said = line.strip()
-        bullet, depth = _BULLET.match(said), len(line) - len(line.lstrip())
+    listed, base = bool(trimmed and _BULLET.match(trimmed[0].strip())), 0
+    for line in trimmed:
+        text = line.strip()
+        bullet, depth = _BULLET.match(text), len(line) - len(line.lstrip())
         if not items:
             base = depth
-            items.append(bullet["said"] if bullet else said)
-        elif not said and listed:
+            items.append(bullet["said"] if bullet else text)
+        elif not text and listed:
             continue
         elif bullet and listed and depth >= base:
             if depth < base + 2:
                 items.append(bullet["said"])
             else:
                 items[-1] += f"\n{line[base:]}"
-        elif bullet or depth <= base or said.startswith((_CODE, "#")) or _RULE.match(said):
+        elif bullet or depth <= base or text.startswith((_CODE, "#")) or _RULE.match(text):
             return None
         else:
-            items[-1] += f" {said}"
+            items[-1] += f" {text}"
     return items
 
 
@@ -423,18 +423,20 @@ def _both_kinds(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
 
     One rule, or a list of them, stands after each.
     """
-    found: list[tuple[str, list[str]]] = []
+    rules: list[tuple[str, list[str]]] = []
     for line in lines:
         bullet = _BULLET.match(line.strip())
         rule = _RULE.match(bullet["said"] if bullet else line.strip())
         if rule:
-            found.append((_kind(rule), [rule["said"].strip()]))
-        elif found:
-            found[-1][1].append(line)
+            rules.append((_kind(rule), [rule["said"].strip()]))
+        elif rules:
+            rules[-1][1].append(line)
         else:
             return None
-    told = [(name, items) for name, said in found if (items := _items(said)) is not None]
-    return told if len(told) == len(found) else None
+    read = [
+        (name, items) for name, rule_lines in rules if (items := _items(rule_lines)) is not None
+    ]
+    return read if len(read) == len(rules) else None
 
 
 # The front matter
@@ -442,42 +444,42 @@ def _both_kinds(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
 
 def _parted(text: str) -> tuple[dict[str, Any], str]:
     """The front matter as texts, lists and mappings, and what stands after it."""
-    found = _FRONT.match(text)
-    if not found:
+    match = _FRONT.match(text)
+    if not match:
         return {}, text
     try:
         # every scalar is a text, as it is written: "no" is no truth value
-        front = yaml.load(found["yaml"], Loader=yaml.BaseLoader)  # noqa: S506 - makes nothing else
+        front = yaml.load(match["yaml"], Loader=yaml.BaseLoader)  # noqa: S506 - makes nothing else
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidInputError(
             f"the persona's front matter is no YAML: {error}; quote what holds ': ' or begins with "
             "a mark, or leave out the lines of ---"
         ) from error
-    return (front, text[found.end() :]) if isinstance(front, dict) else ({}, text)
+    return (front, text[match.end() :]) if isinstance(front, dict) else ({}, text)
 
 
 def _blocks_of(front: Mapping[str, Any], above: str = "") -> Iterator[_Block]:
     """The parts of a front matter, each as a part of the file that says the same."""
     for key, value in front.items():
-        name, known = f"{above}{key}", _field(str(key))
-        if isinstance(value, dict) and known in (None, _BOTH):
+        name, named_field = f"{above}{key}", _field(str(key))
+        if isinstance(value, dict) and named_field in (None, _BOTH):
             yield from _blocks_of(value, f"{name} > ")
             continue
-        mark = "" if known in _TEXTS else "- "
+        mark = "" if named_field in _TEXTS else "- "
         lines = [f"{mark}{each}" for each in _listed(key, value)]
-        if known is not None and isinstance(value, str):
+        if named_field is not None and isinstance(value, str):
             lines = value.splitlines()
-        yield _Block(f"**{name}**:", known, 1, lines)
+        yield _Block(f"**{name}**:", named_field, 1, lines)
 
 
 def _listed(name: str, value: Any) -> Iterator[str]:
     """The items of a list as they are written; `Cite: sources` is no mapping there."""
-    for one in value if isinstance(value, list) else [value]:
-        pair = next(iter(one.items())) if isinstance(one, dict) and len(one) == 1 else None
-        text = f"{pair[0]}: {pair[1]}" if pair and isinstance(pair[1], str) else one
+    for entry in value if isinstance(value, list) else [value]:
+        pair = next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else None
+        text = f"{pair[0]}: {pair[1]}" if pair and isinstance(pair[1], str) else entry
         if not isinstance(text, str):
             raise InvalidInputError(
                 f"{name} in the persona's front matter is a text or a list of texts, not "
-                f"{short(one)}"
+                f"{short(entry)}"
             )
         yield " ".join(text.split())

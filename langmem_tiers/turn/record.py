@@ -40,7 +40,7 @@ LONGEST_RESULT: Final = 4_000
 """Characters of a result, of an error and of the arguments that are kept: our own choice."""
 DEEPEST: Final = 50
 """Levels of a parameter that are kept as JSON: our own choice."""
-_Memory = Annotated[NewMemory, PlainValidator(lambda given: NewMemory(**given))]
+_Memory = Annotated[NewMemory, PlainValidator(lambda fields: NewMemory(**fields))]
 _TOLD: Final = ("tool", "parameters", "result", "error", "seconds", "relevance")
 """What the memory of a call says of it."""
 
@@ -70,7 +70,7 @@ class Invocation:
         came = f"Failed with: {self.error}" if self.error is not None else f"Result: {self.result}"
         took = "" if self.seconds is None else f"\nTook: {self.seconds:.3f} s"
         failure = signature(self.error, tool=self.tool) if self.error is not None else None
-        told = {name: getattr(self, name) for name in _TOLD}
+        call = {name: getattr(self, name) for name in _TOLD}
         return NewMemory(
             content=f"Called {self.approach}\n{came}{took}",
             memory_type="episodic",
@@ -79,7 +79,7 @@ class Invocation:
             source=Source.TOOL,
             occurred_at=at.isoformat(),
             source_task=task or None,
-            further={"tool_call": told, **failure_fields(failure)},
+            further={"tool_call": call, **failure_fields(failure)},
         )
 
 
@@ -122,9 +122,11 @@ class TurnRecord:
     @property
     def refusals(self) -> int:
         """Return how many things were refused: by the gate, or as there was no budget for them."""
-        by_gate = [one for one in self.events if one.kind == "tracked" and "refused" in one.detail]
-        told = [one for one in self.events if one.kind == "refused"]
-        return len(by_gate) + sum(int(one.detail.get("times", 1)) for one in told)
+        by_gate = [
+            event for event in self.events if event.kind == "tracked" and "refused" in event.detail
+        ]
+        refused = [event for event in self.events if event.kind == "refused"]
+        return len(by_gate) + sum(int(event.detail.get("times", 1)) for event in refused)
 
     def key(self, *parts: object) -> str:
         """A key that a retry of the turn makes too."""
@@ -137,53 +139,53 @@ class TurnRecord:
 
     def show(self, fragments: Iterable[Fragment]) -> None:
         """Keep in mind what is shown from memory, and what the agent is told of itself."""
-        known = {(one["key"], one["content"]) for one in self.shown}
-        for one in fragments:
-            memory = one.memory
-            if (memory is None and one.data) or (one.key, one.text) in known:
+        shown_before = {(entry["key"], entry["content"]) for entry in self.shown}
+        for fragment in fragments:
+            memory = fragment.memory
+            if (memory is None and fragment.data) or (fragment.key, fragment.text) in shown_before:
                 continue
             key, place = (None, None) if memory is None else (memory.key, [*memory.namespace])
-            self.shown.append({"content": one.text, "key": key, "namespace": place})
+            self.shown.append({"content": fragment.text, "key": key, "namespace": place})
 
     def refuse(self, what: str, why: str, at: datetime) -> None:
         """Note that something was refused; said again, it is counted."""
-        for place, one in enumerate(self.events):
-            if one.kind == "refused" and one.detail.get("what") == what:
-                times = one.detail["times"] + 1
-                self.events[place] = replace(one, detail={"what": what, "times": times})
+        for place, event in enumerate(self.events):
+            if event.kind == "refused" and event.detail.get("what") == what:
+                times = event.detail["times"] + 1
+                self.events[place] = replace(event, detail={"what": what, "times": times})
                 return
         refused = {"what": what, "times": 1}
         self.events.append(TurnEvent(kind="refused", at=at, reasons=(why,), detail=refused))
 
     def attempts(self, context: MemoryContext) -> list[tuple[NewMemory, str]]:
         """Return what failed and what worked later, and the key of the call that failed."""
-        found, kept = [], {one.key: one for one in self.pending}
+        attempts, kept = [], {memory.key: memory for memory in self.pending}
         calls = [
-            Tried(one.tool, one.parameters, one.error, at) for at, one in enumerate(self.calls)
+            Tried(call.tool, call.parameters, call.error, at) for at, call in enumerate(self.calls)
         ]
-        for place, one in enumerate(self.calls):
+        for place, call in enumerate(self.calls):
             cure = cure_of(place, calls)
             worked = None if cure is None else self.calls[cure]
-            if one.error is None or worked is None or not {one.key, worked.key} <= kept.keys():
+            if call.error is None or worked is None or not {call.key, worked.key} <= kept.keys():
                 continue
             attempt = FailedAttempt(
                 task_id=self.task or "a task without a name",
-                approach=one.approach,
-                error=one.error,
-                tool=one.tool,
+                approach=call.approach,
+                error=call.error,
+                tool=call.tool,
                 succeeded_with=worked.approach,
             )
-            origins = kept[one.key], kept[worked.key]
-            found.append((_derived(attempt.to_memory(context), origins), one.key))
-        return found
+            origins = kept[call.key], kept[worked.key]
+            attempts.append((_derived(attempt.to_memory(context), origins), call.key))
+        return attempts
 
     def steps(self) -> dict[str, list[ProgressDelta]]:
         """Return how much nearer it brought each goal."""
-        found: dict[str, list[ProgressDelta]] = {}
-        for one in self.goals:
-            told = {name: value for name, value in one.items() if name != "goal"}
-            found.setdefault(one["goal"], []).append(ProgressDelta(**told))
-        return found
+        steps: dict[str, list[ProgressDelta]] = {}
+        for delta in self.goals:
+            fields = {name: value for name, value in delta.items() if name != "goal"}
+            steps.setdefault(delta["goal"], []).append(ProgressDelta(**fields))
+        return steps
 
     def trace(self, *, success: bool | None) -> Trace | None:
         """Its calls for the skill extractor; it went as its last call did, unless told.
@@ -195,11 +197,11 @@ class TurnRecord:
             return None
         ended = self.calls[-1].error is None if success is None else success
         steps = [  # as the skill extractor reads calls: names, and no values
-            ToolCall(one.tool, frozenset(one.parameters), one.error is None)
-            for one in self.calls
-            if one.key in kept
+            ToolCall(call.tool, frozenset(call.parameters), call.error is None)
+            for call in self.calls
+            if call.key in kept
         ]
-        return Trace(self.turn, steps, ended, min(one.trust for one in kept.values()))
+        return Trace(self.turn, steps, ended, min(memory.trust for memory in kept.values()))
 
     def run_memory(self, trace: Trace, context: MemoryContext) -> NewMemory:
         """Its trace as something to be stored, held for as long as one of its calls is."""
@@ -207,8 +209,12 @@ class TurnRecord:
 
     def _open_calls(self) -> dict[str, NewMemory]:
         """The memories of its calls that are not held back."""
-        calls = {one.key for one in self.calls}
-        return {str(one.key): one for one in self.pending if one.key in calls and one.held is None}
+        calls = {call.key for call in self.calls}
+        return {
+            str(memory.key): memory
+            for memory in self.pending
+            if memory.key in calls and memory.held is None
+        }
 
     def to_state(self) -> dict[str, Any]:
         """The turn as JSON."""
@@ -236,11 +242,11 @@ def _reader() -> TypeAdapter[TurnRecord]:
     return TypeAdapter(TurnRecord)
 
 
-def _derived(one: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:
+def _derived(memory: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:
     """A memory that is trusted no further than what it comes from."""
     least = min(origins, key=lambda each: each.trust)
     held = next((each.held for each in origins if each.held), None)
-    return replace(one, source=least.source, trust=least.trust, held=held)
+    return replace(memory, source=least.source, trust=least.trust, held=held)
 
 
 # A tool call as a caller tells of it
@@ -281,22 +287,22 @@ def called(
         raise InvalidTypeError(f"call_id is a string or None, not {short(call_id)}")
     named: object = tool_name  # a model calls any name
     tool = checked_text(storable(named) if isinstance(named, str) else named, "tool_name")
-    given = {_text(name): one for name, one in (parameters or {}).items()}
-    written = {name: _said(one) for name, one in given.items()}
+    arguments = {_text(name): value for name, value in (parameters or {}).items()}
+    written = {name: _said(argument) for name, argument in arguments.items()}
     whole = "\n".join((*written, *written.values()))
     came = _said(result) if error is None else told_error(error)
-    one = Invocation(
+    invocation = Invocation(
         tool=tool.encode()[:MAX_NAMESPACE_BYTES].decode(errors="ignore"),
-        parameters={name: both_ends(one) for name, one in written.items()}
+        parameters={name: both_ends(text) for name, text in written.items()}
         if len(whole) > LONGEST_RESULT
-        else {name: _plain(one) for name, one in given.items()},
+        else {name: _plain(argument) for name, argument in arguments.items()},
         result=both_ends(came) if error is None else None,
         error=None if error is None else both_ends(came),
         seconds=duration,
         relevance=share(relevance, "relevance"),
         call_id=None if call_id is None else storable(call_id),
     )
-    return one, f"{tool}\n{whole}\n{came}"
+    return invocation, f"{tool}\n{whole}\n{came}"
 
 
 def _plain(value: Any, levels: int = DEEPEST) -> Any:
@@ -306,9 +312,9 @@ def _plain(value: Any, levels: int = DEEPEST) -> Any:
     if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
         return value
     if levels and isinstance(value, Mapping):
-        return {_text(name): _plain(one, levels - 1) for name, one in value.items()}
+        return {_text(name): _plain(item, levels - 1) for name, item in value.items()}
     if levels and isinstance(value, list | tuple):
-        return [_plain(one, levels - 1) for one in value]
+        return [_plain(item, levels - 1) for item in value]
     return _text(value)
 
 
@@ -321,9 +327,9 @@ def _text(value: object) -> str:
         return storable(short(value, LONGEST_RESULT))
 
 
-def _said(given: Any) -> str:
+def _said(value: Any) -> str:
     """A text as it is, all else as JSON."""
-    plain = _plain(given)
+    plain = _plain(value)
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 

@@ -50,7 +50,7 @@ class FunctionSource:
     averb: Callable[..., Any] | None = None
     waits: bool = True
     """True if it may take time; a function that only arranges what is there takes none."""
-    given: Callable[[str, Mapping[str, Any]], Sequence[Given]] = lambda *told: (told,)
+    given: Callable[[str, Mapping[str, Any]], Sequence[Given]] = lambda *asked: (asked,)
     """What it is called with, for a prompt and the metadata."""
     read: Callable[[Sequence[Any]], Any] = lambda answers: answers[0]
     """What its answers come to."""
@@ -69,32 +69,32 @@ def built_in() -> dict[str, Any]:
     }
 
 
-def as_source(name: str, given: Any) -> Any:
+def as_source(name: str, value: Any) -> Any:
     """Return what a user gives as a source, as one.
 
     Raises:
         InvalidTypeError: for what can answer nothing.
     """
-    if name == "identity" and isinstance(given, Mapping):
-        return FunctionSource(partial(_stated, given), waits=False)
-    queried = getattr(given, "query", None)
-    named = (getattr(given, one, None) for one in ("remember", "aremember"))
-    verbs = [one for one in named if callable(one)]
+    if name == "identity" and isinstance(value, Mapping):
+        return FunctionSource(partial(_stated, value), waits=False)
+    queried = getattr(value, "query", None)
+    named = (getattr(value, name, None) for name in ("remember", "aremember"))
+    verbs = [verb for verb in named if callable(verb)]
     if not verbs and callable(queried):
         if name == "identity":
             return FunctionSource(queried, given=_queries, read=_identity)
-        verbs = [lambda prompt, told: queried(_GOALS, {"prompt": prompt, **told})]
-    elif not verbs and callable(given):
-        verbs = [given]
+        verbs = [lambda prompt, metadata: queried(_GOALS, {"prompt": prompt, **metadata})]
+    elif not verbs and callable(value):
+        verbs = [value]
     if not verbs:
         raise InvalidTypeError(
             f"a source is anything with remember(prompt, metadata), or such a function, not "
-            f"{type(given).__name__}; identity may be a mapping as well"
+            f"{type(value).__name__}; identity may be a mapping as well"
         )
     for verb in verbs:
         _check_parameters(name, verb)
     return FunctionSource(
-        verbs[0], verbs[-1], waits=not isinstance(given, Persona | OperationalState)
+        verbs[0], verbs[-1], waits=not isinstance(value, Persona | OperationalState)
     )
 
 
@@ -125,17 +125,19 @@ def checked_stages(layout: Layout, sources: Mapping[str, Any]) -> None:
                 f"the layout {layout.name!r} has a stage {stage.source!r} and nothing that "
                 f"answers it: give sources={{{stage.source!r}: …}}"
             )
-        known = getattr(sources[stage.source], "known_options", None)
-        if known is not None:
-            checked_names(stage.options, known, f"the options of the stage {stage.source!r}")
+        known_options = getattr(sources[stage.source], "known_options", None)
+        if known_options is not None:
+            checked_names(
+                stage.options, known_options, f"the options of the stage {stage.source!r}"
+            )
 
 
-def checked_names(given: Mapping[Any, Any], known: Collection[str], what: str) -> None:
+def checked_names(mapping: Mapping[Any, Any], known_names: Collection[str], what: str) -> None:
     """Refuse a mapping that names what is not known."""
-    for name in given:
-        if not isinstance(name, str) or name not in known:
+    for name in mapping:
+        if not isinstance(name, str) or name not in known_names:
             raise InvalidTypeError(
-                f"{what}: there is no {short(name)}: use one of {', '.join(known)}"
+                f"{what}: there is no {short(name)}: use one of {', '.join(known_names)}"
             )
 
 
@@ -153,29 +155,37 @@ def answered(
     Blocking functions are called on one thread, unless there is a time limit; the several calls of
     one are made side by side.
     """
-    functions = [(one, told) for one, told in asked if isinstance(one, FunctionSource)]
+    functions = [
+        (source, metadata) for source, metadata in asked if isinstance(source, FunctionSource)
+    ]
     if not functions:
-        ((source, told),) = asked
+        ((source, metadata),) = asked
         try:
-            return [((yield from source.flow(prompt, told, memory)), None)]
+            return [((yield from source.flow(prompt, metadata, memory)), None)]
         except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
             return [(None, error)]
-    given = [(one, each) for one, told in functions for each in one.given(prompt, told)]
-    seconds = functions[0][1]["seconds"] if any(one.waits for one, _ in functions) else None
-    aside = seconds is not None or len(given) > len(functions)
+    requests = [
+        (source, each) for source, metadata in functions for each in source.given(prompt, metadata)
+    ]
+    seconds = functions[0][1]["seconds"] if any(source.waits for source, _ in functions) else None
+    aside = seconds is not None or len(requests) > len(functions)
     daemons = _ASIDE if aside else None
-    calls = [partial(_outcome, one.verb, *each) for one, each in given]
-    acalls = [partial(_aoutcome, one.averb or one.verb, daemons, *each) for one, each in given]
+    calls = [partial(_outcome, source.verb, *each) for source, each in requests]
+    acalls = [
+        partial(_aoutcome, source.averb or source.verb, daemons, *each) for source, each in requests
+    ]
 
     def call() -> list[Outcome | None]:
-        return [one() for one in calls] if daemons is None else done_by(seconds, calls, daemons)
+        return [each() for each in calls] if daemons is None else done_by(seconds, calls, daemons)
 
-    said: list[Outcome | None] = yield Ask(call, partial(adone_by, seconds, acalls, len(acalls)))
+    outcomes: list[Outcome | None] = yield Ask(
+        call, partial(adone_by, seconds, acalls, len(acalls))
+    )
     late = TimeoutError(f"there was no answer within {seconds or 0:g} seconds")
-    found = {id(one): list[Outcome]() for one, _ in functions}
-    for (one, _), outcome in zip(given, said, strict=True):
-        found[id(one)].append((None, late) if outcome is None else outcome)
-    return [_outcome_of(one, found[id(one)]) for one, _ in functions]
+    by_source = {id(source): list[Outcome]() for source, _ in functions}
+    for (source, _), outcome in zip(requests, outcomes, strict=True):
+        by_source[id(source)].append((None, late) if outcome is None else outcome)
+    return [_outcome_of(source, by_source[id(source)]) for source, _ in functions]
 
 
 def _outcome_of(source: FunctionSource, outcomes: Sequence[Outcome]) -> Outcome:
@@ -189,10 +199,10 @@ def _outcome_of(source: FunctionSource, outcomes: Sequence[Outcome]) -> Outcome:
         return None, error
 
 
-def _outcome(verb: Any, *given: Any) -> Outcome:
+def _outcome(verb: Any, *arguments: Any) -> Outcome:
     """Return what a function answers at once; one that must be awaited is an error."""
     try:
-        answer = verb(*given)
+        answer = verb(*arguments)
         if isinstance(answer, Future):
             answer = answer.result()
         elif inspect.isawaitable(answer):
@@ -207,9 +217,9 @@ def _outcome(verb: Any, *given: Any) -> Outcome:
     return answer, None
 
 
-async def _aoutcome(averb: Any, daemons: Daemons | None, *given: Any) -> Outcome:
+async def _aoutcome(averb: Any, daemons: Daemons | None, *arguments: Any) -> Outcome:
     try:
-        return await answer_awaited(averb, *given, daemons=daemons), None
+        return await answer_awaited(averb, *arguments, daemons=daemons), None
     except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
         return None, error
 
@@ -223,18 +233,18 @@ def _queries(_: str, metadata: Mapping[str, Any]) -> list[Given]:
     Each is answered by `{"items": [{"id", "content", "rationale"}], "effective_at": …}`.
     """
     mode = {"current_mode": metadata["mode"]}
-    return [(text, mode if told else {}) for text, (_, told) in _QUERIES.items()]
+    return [(text, mode if with_mode else {}) for text, (_, with_mode) in _QUERIES.items()]
 
 
-def _stated(given: Mapping[str, Any], _: str, metadata: Mapping[str, Any]) -> Section:
+def _stated(mapping: Mapping[str, Any], _: str, metadata: Mapping[str, Any]) -> Section:
     """Say who the agent is by a mapping of answers; `mandates` may be one for each mode."""
     mode, answers = metadata["mode"], []
     for name, _moded in _QUERIES.values():
-        told = given.get(name, ())
-        if name == "mandates" and isinstance(told, Mapping):
-            told = (*told.get("*", ()), *(() if mode is None else told.get(mode, ())))
-        items = [{"content": one} if isinstance(one, str) else one for one in told]
-        answers.append({"items": items, "effective_at": given.get("effective_at")})
+        stated = mapping.get(name, ())
+        if name == "mandates" and isinstance(stated, Mapping):
+            stated = (*stated.get("*", ()), *(() if mode is None else stated.get(mode, ())))
+        items = [{"content": item} if isinstance(item, str) else item for item in stated]
+        answers.append({"items": items, "effective_at": mapping.get("effective_at")})
     return _identity(answers)
 
 
@@ -243,21 +253,21 @@ def _identity(answers: Sequence[Any]) -> Section:
 
     An `id` names an item within the answer to one query. An item that was there before says so.
     """
-    said: dict[str, str] = {}
-    found: list[Fragment] = []
+    question_of: dict[str, str] = {}
+    fragments: list[Fragment] = []
     for question, answer in zip(_QUERIES, answers, strict=True):
         ids: set[str] = set()
-        for one in items_of(answer, "identity", question):
-            text, why = caseless(one.text), ""
-            if one.key in ids:
-                why = f"another answer to {question!r} has the id {one.key!r}"
-            elif text in said:
-                why = f"the answer to {said[text]!r} says the same"
+        for fragment in items_of(answer, "identity", question):
+            text, why = caseless(fragment.text), ""
+            if fragment.key in ids:
+                why = f"another answer to {question!r} has the id {fragment.key!r}"
+            elif text in question_of:
+                why = f"the answer to {question_of[text]!r} says the same"
             else:
-                said[text] = question
-            ids |= set() if one.key is None else {one.key}
-            found.append(replace(one, repeats=why))
-    return Section(tuple(found))
+                question_of[text] = question
+            ids |= set() if fragment.key is None else {fragment.key}
+            fragments.append(replace(fragment, repeats=why))
+    return Section(tuple(fragments))
 
 
 def items_of(answer: Any, name: str, question: str) -> Iterator[Fragment]:
@@ -273,15 +283,15 @@ def items_of(answer: Any, name: str, question: str) -> Iterator[Fragment]:
         )
     effective = answer.get("effective_at")
     version = effective.isoformat() if isinstance(effective, datetime) else str(effective or "")
-    for place, one in enumerate(answer.get("items", ())):
-        if not isinstance(one, Mapping) or not isinstance(one.get("content"), str):
+    for place, item in enumerate(answer.get("items", ())):
+        if not isinstance(item, Mapping) or not isinstance(item.get("content"), str):
             raise InvalidTypeError(
-                f"an item of {name} is a mapping with id, content and rationale, not {short(one)}"
+                f"an item of {name} is a mapping with id, content and rationale, not {short(item)}"
             )
-        key = None if one.get("id") is None else str(one["id"])
-        why = str(one.get("rationale") or question)
+        key = None if item.get("id") is None else str(item["id"])
+        why = str(item.get("rationale") or question)
         yield Fragment(
-            text=f"- {one['content']}",
+            text=f"- {item['content']}",
             source=name,
             version=version,
             rationale=why,
@@ -306,17 +316,19 @@ class FromState:
     ) -> Flow[Section]:
         """It, as a section."""
         del prompt
-        known = yield from unit(look(Whose.of(memory.context), metadata["now"], kinds=self.kinds))
-        return self.shown(known)
+        snapshot = yield from unit(
+            look(Whose.of(memory.context), metadata["now"], kinds=self.kinds)
+        )
+        return self.shown(snapshot)
 
 
-def _known_goals(known: ShortTermSnapshot) -> Section:
+def _known_goals(snapshot: ShortTermSnapshot) -> Section:
     """Goals, tasks and constraints, as data: they were noted in other turns."""
-    goals = [one for one in known.goals if one.status == "active"]
+    goals = [goal for goal in snapshot.goals if goal.status == "active"]
     state = {
-        "Active goals:": [f"{one.description} ({one.progress:.0%} done)" for one in goals],
-        "Pending actions:": [f"{one.task_type} ({one.status})" for one in known.tasks],
-        "Constraints:": list(dict.fromkeys(each for one in goals for each in one.constraints)),
+        "Active goals:": [f"{goal.description} ({goal.progress:.0%} done)" for goal in goals],
+        "Pending actions:": [f"{task.task_type} ({task.status})" for task in snapshot.tasks],
+        "Constraints:": list(dict.fromkeys(each for goal in goals for each in goal.constraints)),
     }
     shown = [[title, *items] for title, items in state.items() if items]
     why = "noted in the agent's state"
@@ -328,11 +340,13 @@ def _known_goals(known: ShortTermSnapshot) -> Section:
     )
 
 
-def _known_state(known: ShortTermSnapshot) -> Section:
+def _known_state(snapshot: ShortTermSnapshot) -> Section:
     """A mood, and how much the agent is at."""
-    mood = known.emotional_state
-    told = None if mood is None else {name: getattr(mood, name) for name in _MOOD}
-    return OperationalState(emotional_state=told, active_tasks=known.tasks).remember("", {})
+    mood = snapshot.emotional_state
+    mood_fields = None if mood is None else {name: getattr(mood, name) for name in _MOOD}
+    return OperationalState(emotional_state=mood_fields, active_tasks=snapshot.tasks).remember(
+        "", {}
+    )
 
 
 def _tools(_: str, metadata: Mapping[str, Any]) -> Section:
@@ -340,18 +354,18 @@ def _tools(_: str, metadata: Mapping[str, Any]) -> Section:
 
     A line has the tool's name, the names and types of its arguments, and what it does.
     """
-    found = []
-    for place, one in enumerate(metadata["tools"] or ()):
-        told = one.get if isinstance(one, Mapping) else partial(getattr, one)
-        name, given = told("name", None), told("args", {})
-        if not isinstance(name, str) or not isinstance(given, Mapping):
-            raise InvalidTypeError(f"a tool has a name, a description and args, not {short(one)}")
+    fragments = []
+    for place, tool in enumerate(metadata["tools"] or ()):
+        field_of = tool.get if isinstance(tool, Mapping) else partial(getattr, tool)
+        name, schemas = field_of("name", None), field_of("args", {})
+        if not isinstance(name, str) or not isinstance(schemas, Mapping):
+            raise InvalidTypeError(f"a tool has a name, a description and args, not {short(tool)}")
         arguments = []
-        for each, schema in given.items():
+        for each, schema in schemas.items():
             kind = schema.get("type") if isinstance(schema, Mapping) else None
             arguments.append(f"{each}: {kind}" if isinstance(kind, str) else f"{each}")
-        does = " ".join(str(told("description", "")).split())
+        does = " ".join(str(field_of("description", "")).split())
         about: dict[str, Any] = {"rationale": "the agent may call it", "data": False}
         text = f"- {name}({', '.join(arguments)}): {does}"
-        found.append(Fragment(text=text, source="tools", key=name, rank=place, **about))
-    return Section(tuple(found))
+        fragments.append(Fragment(text=text, source="tools", key=name, rank=place, **about))
+    return Section(tuple(fragments))

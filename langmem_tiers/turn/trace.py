@@ -35,13 +35,13 @@ Ending = Literal["committed", "abandoned"]
 # The budget
 
 
-def limit(given: object, name: str) -> Any:
+def limit(value: object, name: str) -> Any:
     """A limit of a turn, or None for no limit."""
-    if given is None:
+    if value is None:
         return None
-    if name != "seconds" and not isinstance(given, int):
-        raise InvalidTypeError(f"{name} is a whole number or None, not {short(given)}")
-    return checked_number(given, name, 0, sys.float_info.max, use="0 or more, or None for no limit")
+    if name != "seconds" and not isinstance(value, int):
+        raise InvalidTypeError(f"{name} is a whole number or None, not {short(value)}")
+    return checked_number(value, name, 0, sys.float_info.max, use="0 or more, or None for no limit")
 
 
 @record
@@ -138,9 +138,9 @@ class TurnEvent:
     def __str__(self) -> str:
         """When, what, and why."""
         about = f" {plain(self.key)}" if self.key is not None else ""
-        said = f" ({plain(self.detail['content'])})" if "content" in self.detail else ""
+        content = f" ({plain(self.detail['content'])})" if "content" in self.detail else ""
         why = shortened("; ".join(self.reasons), LINE)
-        return f"{self.at:%H:%M:%S} {self.kind}{about}: {why}{said}"
+        return f"{self.at:%H:%M:%S} {self.kind}{about}: {why}{content}"
 
     def to_state(self) -> dict[str, Any]:
         """The event as JSON."""
@@ -156,15 +156,16 @@ class TurnTrace:
 
     def __str__(self) -> str:
         """A line for the turn, and one for each event."""
-        return "\n".join([f"turn {plain(self.turn)}", *(f"  {one}" for one in self.events)])
+        return "\n".join([f"turn {plain(self.turn)}", *(f"  {event}" for event in self.events)])
 
     def of_kind(self, kind: Kind) -> list[TurnEvent]:
         """The events of one kind."""
-        return [one for one in self.events if one.kind == kind]
+        return [event for event in self.events if event.kind == kind]
 
     def to_jsonl(self) -> str:
         """One event a line, as JSON."""
-        return "".join(f"{_dumped({'turn': self.turn, **_fields(one)})}\n" for one in self.events)
+        events = [{"turn": self.turn, **_fields(event)} for event in self.events]
+        return "".join(f"{_dumped(event)}\n" for event in events)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,21 +220,23 @@ class CommitReport:
 
     def __str__(self) -> str:
         """Return what was written, in one line, and what it spent in another."""
-        told = ", ".join(f"{number:,} {name}" for name, number in self.summary.items() if number)
-        return f"turn {self.turn}: {told or 'nothing written'}\n{self.budget}"
+        counts = ", ".join(f"{number:,} {name}" for name, number in self.summary.items() if number)
+        return f"turn {self.turn}: {counts or 'nothing written'}\n{self.budget}"
 
     def to_state(self) -> dict[str, Any]:
         """The report as JSON for a graph's state: of memories their keys."""
         return {
             "turn": self.turn,
             "summary": dict(self.summary),
-            "episodic": [one["key"] for one in self.episodic],
-            "semantic": [one["key"] for one in self.semantic],
-            "goals": [dict(one) for one in self.goals],
+            "episodic": [export["key"] for export in self.episodic],
+            "semantic": [export["key"] for export in self.semantic],
+            "goals": [dict(goal) for goal in self.goals],
             "lessons": list(self.lessons),
             "skills": list(self.skills),
-            "refused": {str(one.key): one.reason for one in self.refused},
-            "quarantined": {str(one.key): one.reason for one in self.stored if one.quarantined},
+            "refused": {str(result.key): result.reason for result in self.refused},
+            "quarantined": {
+                str(result.key): result.reason for result in self.stored if result.quarantined
+            },
         }
 
     def to_json(self) -> str:
@@ -245,14 +248,14 @@ class CommitReport:
 # As JSON
 
 
-def as_json(one: object) -> dict[str, Any]:
+def as_json(value: object) -> dict[str, Any]:
     """A turn, or what is to be remembered, as JSON; of a memory the fields that were given.
 
     Raises:
         InvalidInputError: for what is nested too deeply.
     """
     try:
-        read: dict[str, Any] = json.loads(json.dumps(one, default=_form))
+        read: dict[str, Any] = json.loads(json.dumps(value, default=_form))
     except RecursionError as error:
         raise InvalidInputError(
             "what is to be remembered is nested too deeply to be kept: give it fewer levels"
@@ -260,8 +263,8 @@ def as_json(one: object) -> dict[str, Any]:
     return read
 
 
-def _dumped(one: object) -> str:
-    return json.dumps(one, default=_form, ensure_ascii=False, sort_keys=True)
+def _dumped(value: object) -> str:
+    return json.dumps(value, default=_form, ensure_ascii=False, sort_keys=True)
 
 
 def _form(value: Any) -> Any:
@@ -269,15 +272,19 @@ def _form(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, NewMemory):
-        given = {name: one for name, one in _fields(value).items() if one != _BLANK[name]}
-        return {"content": value.content, **given}
+        fields_given = {
+            name: field_value
+            for name, field_value in _fields(value).items()
+            if field_value != _BLANK[name]
+        }
+        return {"content": value.content, **fields_given}
     if is_dataclass(value):
         return _fields(value)
     return dict(value) if isinstance(value, Mapping) else list(value)
 
 
-def _fields(one: Any) -> dict[str, Any]:
-    return {each.name: getattr(one, each.name) for each in fields(one)}
+def _fields(value: Any) -> dict[str, Any]:
+    return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
 _BLANK: Final = _fields(NewMemory(content=""))
@@ -300,17 +307,17 @@ def report_of(
         stored=tuple(
             StoreResult(
                 stored=True,
-                key=one["key"],
-                tier=Tier(one["tier"]),
-                quarantined=one["held"] is not None,
-                reason=one["held"] or "stored",
-                evicted=tuple(one["evicted"]),
+                key=entry["key"],
+                tier=Tier(entry["tier"]),
+                quarantined=entry["held"] is not None,
+                reason=entry["held"] or "stored",
+                evicted=tuple(entry["evicted"]),
             )
-            for one in detail["stored"]
+            for entry in detail["stored"]
         ),
         refused=tuple(StoreResult(stored=False, key=key, reason=refused[key]) for key in refused),
-        episodic=tuple(one for one in exports if happened(one)),
-        semantic=tuple(one for one in exports if not happened(one)),
+        episodic=tuple(export for export in exports if happened(export)),
+        semantic=tuple(export for export in exports if not happened(export)),
         summary=dict(detail["summary"]),
         budget=budget,
         trace=trace,
@@ -343,16 +350,16 @@ def _within(context: MemoryContext, turn: str) -> dict[str, str]:
 def record_call(context: MemoryContext, trace: TurnTrace) -> Call:
     """The call that writes the trace of a turn, unless that has ended; it is to be locked."""
     turn, events = trace.turn, trace.events
-    details = [{**one.detail, "reasons": list(one.reasons), "turn": turn} for one in events]
+    details = [{**event.detail, "reasons": list(event.reasons), "turn": turn} for event in events]
     within = _within(context, turn)
     params = {
         **within,
         "events": [f"{within['low']}{number:06}" for number, _ in enumerate(events)],
-        "kinds": [one.kind for one in events],
-        "namespaces": [one.namespace for one in events],
-        "keys": [one.key for one in events],
-        "at": [one.at for one in events],
-        "details": [json.dumps(one, ensure_ascii=False) for one in details],
+        "kinds": [event.kind for event in events],
+        "namespaces": [event.namespace for event in events],
+        "keys": [event.key for event in events],
+        "at": [event.at for event in events],
+        "details": [json.dumps(detail, ensure_ascii=False) for detail in details],
     }
     return Call("record_turn", params)
 
@@ -381,9 +388,11 @@ def trace_of(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
         )
     events = []
     for kind, at, detail, namespace, key in rows:
-        told = {name: one for name, one in detail.items() if name not in ("reasons", "turn")}
+        event_detail = {
+            name: value for name, value in detail.items() if name not in ("reasons", "turn")
+        }
         why, place = tuple(detail.get("reasons", ())), {"namespace": namespace, "key": key}
-        events.append(TurnEvent(kind=kind, at=at, reasons=why, detail=told, **place))
+        events.append(TurnEvent(kind=kind, at=at, reasons=why, detail=event_detail, **place))
     return TurnTrace(turn=turn, events=tuple(events))
 
 
@@ -407,10 +416,10 @@ LONGEST_BEGINNING: Final = 80
 """Characters that a trace keeps of what was refused or quarantined: our own choice."""
 
 
-def discreet(verdict: Verdict, one: NewMemory, gate: Gate) -> Verdict:
+def discreet(verdict: Verdict, memory: NewMemory, gate: Gate) -> Verdict:
     """Leave out of a verdict each word of what holds private data that the policy refuses."""
-    labels = [tag.replace("-", " ") for tag in one.tags]
-    if not any(private(text, gate) for text in (one.content, *one.beside, *labels)):
+    labels = [tag.replace("-", " ") for tag in memory.tags]
+    if not any(private(text, gate) for text in (memory.content, *memory.beside, *labels)):
         return verdict
     rule, reason, review = verdict.reason.partition(":")[0], verdict.reason, verdict.review
     if rule not in _QUOTELESS:
@@ -422,12 +431,12 @@ def discreet(verdict: Verdict, one: NewMemory, gate: Gate) -> Verdict:
     return replace(verdict, reason=reason, review=review)
 
 
-def beginning(one: NewMemory, gate: Gate) -> dict[str, str]:
+def beginning(memory: NewMemory, gate: Gate) -> dict[str, str]:
     """Return how something begins and who said it, for the trace; without what is private."""
-    told = {"content": one.content, "speaker": one.speaker}
+    texts = {"content": memory.content, "speaker": memory.speaker}
     return {
         name: " ".join(shown(text, gate).split())[:LONGEST_BEGINNING]
-        for name, text in told.items()
+        for name, text in texts.items()
         if text is not None
     }
 
@@ -439,5 +448,5 @@ def shown(text: str, gate: Gate) -> str:
 
 def private(text: str, gate: Gate) -> bool:
     """Tell whether a text holds what the policy does not accept."""
-    kinds = {found.kind for detect in gate.detectors for found in detect(text)}
+    kinds = {finding.kind for detect in gate.detectors for finding in detect(text)}
     return any(gate.policy.private.get(kind) not in (None, Decision.ACCEPT) for kind in kinds)

@@ -94,8 +94,8 @@ class Turn:
         self.mode = label(mode, "mode")
         self.settings = OrchestratorSettings() if settings is None else settings
         self.sources, self.own_sources, self.beside = built_in(), set[str](), set[str]()
-        for name, given in (sources or {}).items():
-            self.register(name, given, replace=True)
+        for name, source in (sources or {}).items():
+            self.register(name, source, replace=True)
         checked_stages(self.layout, self.sources)
         self.router = router
         self.count_tokens = count_tokens or memory.count_tokens
@@ -150,9 +150,9 @@ class Turn:
             raise InvalidInputError(f"the stage of {name!r} names the source {stage.source!r}")
         self.sources[name] = as_source(name, source)
         self.own_sources.add(name)
-        if stage is None and all(one.source != name for one in self.layout.stages):
+        if stage is None and all(other.source != name for other in self.layout.stages):
             self.beside.add(name)  # without a place of its own it is asked beside others
-            rank = max(one.rank for one in self.layout.stages)
+            rank = max(other.rank for other in self.layout.stages)
             title = f"## {name.replace('_', ' ').title()}"
             stage = Stage(source=name, title=title, rank=rank)
         if stage is not None:
@@ -261,11 +261,11 @@ def checked_turn(filters: object = None, **rules: object) -> None:
     Raises:
         InvalidTypeError: for one of another type, or a filter that no recall takes.
     """
-    for name, given in rules.items():
-        kind, told = _KINDS[name]
-        left_out = given is None and name != "layout"
-        if not left_out and not isinstance(given, kind):
-            raise InvalidTypeError(f"{name} {told}, not {short(given)}")
+    for name, value in rules.items():
+        kind, phrase = _KINDS[name]
+        left_out = value is None and name != "layout"
+        if not left_out and not isinstance(value, kind):
+            raise InvalidTypeError(f"{name} {phrase}, not {short(value)}")
     if filters is not None:
         checked_filters(filters)
 
