@@ -58,7 +58,7 @@ def worker(
             checkpointer.setup()
         tell = (lambda _: None) if as_json else terminal.say  # all are one document, at the end
         consolidation = ConsolidationWorker(
-            store, schedule, checkpointer=checkpointer, policy=policy, told=tell
+            store, schedule, checkpointer=checkpointer, policy=policy, on_report=tell
         )
         with _ended_by_signals(consolidation), _logged():
             if not once:

@@ -156,7 +156,7 @@ class CycleRun(NamedTuple):
                 "session_ended is true, and the run does not say which session: run the graph "
                 "in a thread, or with context=MemoryContext(tenant=…, session_id=…)"
             )
-        return [encode(one).namespace for one in context.places(Tier.SHORT_TERM)]
+        return [encode(place).namespace for place in context.places(Tier.SHORT_TERM)]
 
     def told(self, tenant: str, counts: Counts) -> Counts:
         """Return what a cycle did, as who runs it may know; a worker and an owner may know all."""
@@ -164,14 +164,17 @@ class CycleRun(NamedTuple):
         if user is None:
             return counts
 
-        def seen(one: Finding) -> bool:
-            return self.store.options.user_of(Place(tenant, one["namespace"])) in (None, user)
+        def seen(finding: Finding) -> bool:
+            return self.store.options.user_of(Place(tenant, finding["namespace"])) in (None, user)
 
         return {
-            step: {**one, "findings": [each for each in one["findings"] if seen(each)]}
-            if one.get("findings")
-            else one
-            for step, one in counts.items()
+            step: {
+                **step_counts,
+                "findings": [each for each in step_counts["findings"] if seen(each)],
+            }
+            if step_counts.get("findings")
+            else step_counts
+            for step, step_counts in counts.items()
         }
 
     def cycle(self, state: Mapping[str, Any]) -> Cycle:
@@ -237,14 +240,22 @@ def select(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     start = names.index(name) if name in run.steps else 0  # from the first: again is no harm
     cycle = run.cycle(state)
     stay: Counts = {}
-    for one in names[start:]:
-        ids = yield from run.steps[one].select(cycle, after if one == name else 0, BATCH * FAN_OUT)
+    for step_name in names[start:]:
+        ids = yield from run.steps[step_name].select(
+            cycle, after if step_name == name else 0, BATCH * FAN_OUT
+        )
         if ids:
             batches = _chunks(ids)
-            return {"step": one, "after": ids[-1], "batches": batches, "again": [], "counts": stay}
+            return {
+                "step": step_name,
+                "after": ids[-1],
+                "batches": batches,
+                "again": [],
+                "counts": stay,
+            }
         try:
-            if kept := (yield from run.steps[one].finish(cycle)):
-                stay[one] = {"kept": kept}
+            if kept := (yield from run.steps[step_name].finish(cycle)):
+                stay[step_name] = {"kept": kept}
         except errors.ConflictError as error:
             if run.held is not None or error.code != "lease_lost":
                 raise  # a worker that has lost its lease stops
@@ -264,15 +275,15 @@ def propose(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 def review(_: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """Find what can stand together of what the batches propose; the rest is judged again."""
     name = state["step"]
-    found = reviewed(state["proposals"], hands_over=name == "merge")
-    again, left = found.again, {}
+    result = reviewed(state["proposals"], hands_over=name == "merge")
+    again, left = result.again, {}
     if again and len(state["batches"]) == 1:  # it was judged as one already
         again, left = [], {CONFLICT: len(again)}
     return {
         "proposals": None,
-        "decisions": _chunks(found.standing),
+        "decisions": _chunks(result.standing),
         "again": again,
-        "counts": {name: {"left": left, "kept": found.kept, "findings": found.findings}},
+        "counts": {name: {"left": left, "kept": result.kept, "findings": result.findings}},
     }
     yield  # a flow, though it needs nothing
 
@@ -306,7 +317,7 @@ def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
             if run.held is not None or error.code != "lease_lost":
                 raise  # a worker that has lost its lease stops
             over = True
-    said = {
+    fields = {
         **{name: state[name] for name in names},
         "counts": run.told(state["tenant"], state["counts"]),
         "taken_over": over,
@@ -314,12 +325,14 @@ def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
         "turns": len(turns),
         "turn": turns[-1].id if turns else None,
     }
-    return {"consolidated": said, "session_ended": False, "decisions": []}
+    return {"consolidated": fields, "session_ended": False, "decisions": []}
 
 
 def turns_in(messages: Sequence[Any]) -> list[HumanMessage]:
     """Return what a human said."""
-    return [one for one in convert_to_messages(messages) if isinstance(one, HumanMessage)]
+    return [
+        message for message in convert_to_messages(messages) if isinstance(message, HumanMessage)
+    ]
 
 
 def turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -> int:
@@ -333,7 +346,7 @@ def turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -> int:
         return len(turns)
     if last["turn"] is None:
         return max(0, len(turns) - int(last["turns"]))
-    ids = [one.id for one in turns]
+    ids = [turn.id for turn in turns]
     return len(turns) - ids.index(last["turn"]) - 1 if last["turn"] in ids else len(turns)
 
 
@@ -352,13 +365,13 @@ def progress(node: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> 
         **{name: now[name] for name in ("tenant", "cycle", "step")},
         "batch": batch,
         "batches": batches,
-        "memories": sum(len(one) if isinstance(one, list) else 1 for one in handled),
+        "memories": sum(len(item) if isinstance(item, list) else 1 for item in handled),
         **{verdict: total(counts, verdict) for verdict in VERDICTS},
     }
 
 
-def _chunks(several: Sequence[T]) -> list[list[T]]:
-    return [list(several[i : i + BATCH]) for i in range(0, len(several), BATCH)]
+def _chunks(items: Sequence[T]) -> list[list[T]]:
+    return [list(items[i : i + BATCH]) for i in range(0, len(items), BATCH)]
 
 
 _NODES = (begin, select, propose, review, apply, report)
@@ -432,12 +445,12 @@ def _checked(checkpointer: Checkpointer, names: Sequence[str]) -> list[str]:
     """The nodes to stop before; refuse what `compile` does not take."""
     if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
         raise errors.InvalidTypeError(f"compile takes no checkpointer like {short(checkpointer)}")
-    known = [one.__name__ for one in _NODES]
+    node_names = [node.__name__ for node in _NODES]
     stops = list(checks.checked_list(names, "interrupt_before", "nodes"))
-    for one in stops:
-        if not isinstance(one, str) or one not in known:
-            use = ", ".join(known)
-            raise errors.InvalidInputError(f"there is no node {short(one)}: use one of {use}")
+    for stop in stops:
+        if not isinstance(stop, str) or stop not in node_names:
+            use = ", ".join(node_names)
+            raise errors.InvalidInputError(f"there is no node {short(stop)}: use one of {use}")
     return stops
 
 
@@ -506,14 +519,14 @@ def consolidation_due(
     def route(state: Any, config: RunnableConfig) -> Flow[str]:
         runtime, every = get_runtime(), schedule.every
         store, last, begins = tiered(runtime.store), None, None
-        known = state if isinstance(state, Mapping) else vars(state)
-        _check_kept(schedule, state, known)
+        fields = state if isinstance(state, Mapping) else vars(state)
+        _check_kept(schedule, state, fields)
         if every is not None:
             tenant = whose.context(runtime.context, config).root
             last = yield from asked(store.run, lease.last_cycle(tenant))
             begins = lease.claim_cycle(tenant, store.flows.now, every)
-        turns = turns_since(known.get("messages") or (), known.get("consolidated"))
-        over, now = bool(known.get("session_ended")), store.flows.now
+        turns = turns_since(fields.get("messages") or (), fields.get("consolidated"))
+        over, now = bool(fields.get("session_ended")), store.flows.now
         reason = due(schedule, last, now=now, turns=turns, session_ended=over)
         if begins is not None and reason == BY_TIME:
             return then if (yield from asked(store.run, begins)) else otherwise
@@ -522,7 +535,7 @@ def consolidation_due(
     return RunnableLambda(*ways(route), name="consolidation_due")
 
 
-def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str, Any]) -> None:
+def _check_kept(schedule: ConsolidationSchedule, state: Any, fields: Mapping[str, Any]) -> None:
     """Raise if the state has no place for what says when the last cycle was."""
     needed = {
         "consolidated": schedule.every_turns is not None,
@@ -530,15 +543,15 @@ def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str,
         "session_ended": schedule.on_session_end,
     }
     for name, is_needed in needed.items():
-        if is_needed and name not in known and not isinstance(state, Mapping):
+        if is_needed and name not in fields and not isinstance(state, Mapping):
             raise errors.ConfigurationError(
                 f"{type(state).__name__} has no {name!r}, by which a cycle is due: add it to the "
                 "agent's state, with a default"
             )
 
 
-def _steps(given: ConsolidationPolicy | None, model: BaseChatModel | None) -> dict[str, CycleStep]:
-    chosen = ConsolidationPolicy() if given is None else given
+def _steps(policy: ConsolidationPolicy | None, model: BaseChatModel | None) -> dict[str, CycleStep]:
+    chosen = ConsolidationPolicy() if policy is None else policy
     policy = checks.checked_kind(chosen, ConsolidationPolicy, "policy")
     asked_of: Any = {}
     if policy.archive is not None:
@@ -552,7 +565,7 @@ def _steps(given: ConsolidationPolicy | None, model: BaseChatModel | None) -> di
             "judge": models.judge_of(model),
             "summariser": models.summariser_of(model),
         }
-    return {one.name: one for one in cycle.steps(policy, **asked_of)}
+    return {step.name: step for step in cycle.steps(policy, **asked_of)}
 
 
 def _node(does: Does, run: Callable[..., CycleRun]) -> Runnable[Any, Any]:
@@ -560,9 +573,9 @@ def _node(does: Does, run: Callable[..., CycleRun]) -> Runnable[Any, Any]:
 
     def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
         runtime = get_runtime()
-        one = run(tiered(runtime.store), config, runtime.context)
-        does_it = lasting(None, does(one, state))
-        done = yield from asked(one.store.run, does_it)
+        cycle_run = run(tiered(runtime.store), config, runtime.context)
+        does_it = lasting(None, does(cycle_run, state))
+        done = yield from asked(cycle_run.store.run, does_it)
         runtime.stream_writer(progress(does.__name__, state, done))
         return done
 
@@ -584,6 +597,6 @@ def _after_review(state: Any) -> str | list[Send]:
 def _sends(node: str, key: str, state: Any, batches: Sequence[Any]) -> list[Send]:
     shared = {name: state[name] for name in ("tenant", "cycle", "started_at", "ended", "step")}
     return [
-        Send(node, {**shared, key: one, "batch": (number, len(batches))})
-        for number, one in enumerate(batches, 1)
+        Send(node, {**shared, key: batch, "batch": (number, len(batches))})
+        for number, batch in enumerate(batches, 1)
     ]

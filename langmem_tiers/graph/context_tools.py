@@ -138,15 +138,15 @@ class OwnTool(StructuredTool):
             schema.model_config["json_schema_extra"] = extra
         return schema
 
-    def run(self, tool_input: Any, *given: Any, **options: Any) -> Any:
+    def run(self, tool_input: Any, *args: Any, **options: Any) -> Any:
         """Run it, blocking."""
         with _called(options):
-            return self._marked(super().run(tool_input, *given, **options))
+            return self._marked(super().run(tool_input, *args, **options))
 
-    async def arun(self, tool_input: Any, *given: Any, **options: Any) -> Any:
+    async def arun(self, tool_input: Any, *args: Any, **options: Any) -> Any:
         """Run it, awaiting."""
         with _called(options):
-            return self._marked(await super().arun(tool_input, *given, **options))
+            return self._marked(await super().arun(tool_input, *args, **options))
 
     def _marked(self, answer: Any) -> Any:
         if not isinstance(answer, ToolMessage):
@@ -167,9 +167,9 @@ def _called(options: Mapping[str, Any]) -> Iterator[None]:
 
 def _bare(schema: dict[str, Any]) -> None:
     """Leave types and meanings, no defaults: a model pays for it at each call."""
-    for one in schema["properties"].values():
+    for field_schema in schema["properties"].values():
         for name in ("default", "minimum", "maximum"):
-            one.pop(name, None)
+            field_schema.pop(name, None)
 
 
 def _found_in(answer: ToolMessage) -> Sequence[Any]:
@@ -223,7 +223,9 @@ def _key(step: Step) -> str:
     if call is None:
         return str(uuid4())
     for message in reversed(step.messages):
-        if isinstance(message, AIMessage) and call in [one["id"] for one in message.tool_calls]:
+        if isinstance(message, AIMessage) and call in [
+            tool_call["id"] for tool_call in message.tool_calls
+        ]:
             return str(uuid5(NAMESPACE_OID, f"{thread_of(step.config)}\0{message.id}\0{call}"))
     return str(uuid5(NAMESPACE_OID, f"{step.run.id}\0{call}"))
 
@@ -234,16 +236,16 @@ def of_context(
     """Make a tool of the memory of the run's context."""
     does, takes, text = _TOOLS[what]
 
-    def doing(**given: Any) -> Flow[Told]:
+    def doing(**arguments: Any) -> Flow[Told]:
         step = config.step(messages_so_far(ensure_config()), get_runtime())
         with told_to_model():
-            return (yield from does(step, takes(**given)))
+            return (yield from does(step, takes(**arguments)))
 
-    told = f"{text}\n{checks.checked_kind(instructions, str, 'instructions')}"
+    description = f"{text}\n{checks.checked_kind(instructions, str, 'instructions')}"
     return made(
         doing,
         name,
-        told,
+        description,
         takes,
         schema_extra=_bare,
         brought=_found_in,
@@ -303,26 +305,26 @@ def _search(step: Step, wanted: SearchMemory) -> Flow[Told]:
     if wanted.about == "user":
         options["filter"] = {"speaker": {"$ne": "assistant"}}
         pins = yield from asked(memory.pinned)
-        options["exclude"] += [one.key for one in pins]
+        options["exclude"] += [pin.key for pin in pins]
         options["limit"] = wanted.limit if query.strip() else max(wanted.limit, _KNOWN)
-    found = yield from asked(memory.get_context, query, **options)
-    told = [one for one in found if wanted.about is None or _tells(one)]
-    notes = [one for one in told if one.memory_type != types.PROSPECTIVE]
+    results = yield from asked(memory.get_context, query, **options)
+    shown = [result for result in results if wanted.about is None or _tells(result)]
+    notes = [result for result in shown if result.memory_type != types.PROSPECTIVE]
     lines: list[str] = []
-    if places := {one.place for one in told if one.memory_type == types.PROSPECTIVE}:
-        known = yield from asked(memory.reminders.list)
+    if places := {result.place for result in shown if result.memory_type == types.PROSPECTIVE}:
+        intentions = yield from asked(memory.reminders.list)
         lines = [
-            reminder_line(one, memory.context.zone, memory.now)
-            for one in known
-            if one.place in places
+            reminder_line(intention, memory.context.zone, memory.now)
+            for intention in intentions
+            if intention.place in places
         ]
     when: Any = {"now": memory.now, "asked": query or None}
     text = recalled_text(notes, pinned=pins, intended=lines, **when)
-    return text or prompts.NOTHING_FOUND, [dict(one.value) for one in (*pins, *told)]
+    return text or prompts.NOTHING_FOUND, [dict(result.value) for result in (*pins, *shown)]
 
 
-def _tells(one: Recollection) -> bool:
-    talk = one.value.get(SMALL_TALK)
+def _tells(recollection: Recollection) -> bool:
+    talk = recollection.value.get(SMALL_TALK)
     return not isinstance(talk, int | float) or talk < TALKS
 
 
@@ -349,8 +351,8 @@ def _manage(step: Step, wanted: ManageMemory) -> Flow[Told]:
     memory, action, content, pin = step.memory, wanted.action, wanted.content, wanted.pin
     check_wanted(action, wanted.id, content, pins=pin is not None)
     if wanted.id is None:
-        said = _created(step, content or "", _TYPES[wanted.kind or "fact"], pin=bool(pin))
-        return (yield from said)
+        creating = _created(step, content or "", _TYPES[wanted.kind or "fact"], pin=bool(pin))
+        return (yield from creating)
     old = yield from _meant(step, wanted.id, action)
     handle = handle_of(old.namespace, old.key)
     if action == "delete":
@@ -358,9 +360,9 @@ def _manage(step: Step, wanted: ManageMemory) -> Flow[Told]:
             memory.truth.retract, old.key, reason=prompts.MODEL_DELETED, answers=True
         )
         move = (yield from retracting).move
-        told = {"id": bracketed(handle), "said": quoted(shortened(old.content, LINE))}
+        fields = {"id": bracketed(handle), "said": quoted(shortened(old.content, LINE))}
         revised = {"retracted": old.key, "handle": handle, "move": move}
-        return prompts.MEMORY_DELETED.format_map(told), {"revised": [revised]}
+        return prompts.MEMORY_DELETED.format_map(fields), {"revised": [revised]}
     if content is None:
         yield from asked(memory.pin if pin else memory.unpin, old.key)
         return f"{'Pinned' if pin else 'Unpinned'} {bracketed(handle)}.", {}
@@ -406,9 +408,9 @@ def _updated(
     stays_pinned = pin or (pin is None and old.value.get("pinned") is True)
     if stays_pinned:
         yield from asked(store.run, check_room(memory, content, but=old.key))
-    said, done = yield from _created(step, content, memory_type, pin=False)
+    reply, done = yield from _created(step, content, memory_type, pin=False)
     if "noted" not in done:
-        return said, done
+        return reply, done
     (new,) = done["noted"]
     move = yield from asked(memory.truth.supersede, old.key, by=new["key"])
     if stays_pinned:
@@ -428,25 +430,25 @@ def _meant(step: Step, named: str, action: str) -> Flow[Recollection]:
     this = named == THIS and question is not None
     if named == THIS and question is not None:
         named = key_of(question, step.config)
-    found = yield from asked(memory.get, named)
-    if found is None:
+    recollection = yield from asked(memory.get, named)
+    if recollection is None:
         absent = prompts.NOT_THERE_YET if this else prompts.NOT_THERE
         raise InvalidInputError(absent.format(id=named, action=action))
-    whose = memory.tiered_store.options.user_of(nouns.encode(found.namespace))
+    whose = memory.tiered_store.options.user_of(nouns.encode(recollection.namespace))
     own = memory.context.user_id is None or whose == memory.context.user_id
-    if not own and values.source_of(found.value) != nouns.Source.AGENT:
+    if not own and values.source_of(recollection.value) != nouns.Source.AGENT:
         raise InvalidInputError(prompts.STANDS.format(id=named, action=action))
     trust = yield from trust_of(step)
-    if trust < nouns.THRESHOLD and values.trust_of(found.value) > trust:
+    if trust < nouns.THRESHOLD and values.trust_of(recollection.value) > trust:
         raise InvalidInputError(prompts.HEARD_TOO_MUCH.format(action=action))
-    speaker = (found.speaker or "").lower()
+    speaker = (recollection.speaker or "").lower()
     if speaker and speaker not in nouns.USER_ROLES | nouns.ASSISTANT_ROLES:
         speakers = yield from speakers_in(step.config, memory.gate)
         by = "" if question is None else str(speakers.of(question)["speaker"])
         if by.lower() != speaker:
-            whose_words = {"id": named, "speaker": found.speaker, "action": action}
+            whose_words = {"id": named, "speaker": recollection.speaker, "action": action}
             raise InvalidInputError(prompts.OTHERS_WORDS.format_map(whose_words))
-    return found
+    return recollection
 
 
 def _stands(memory: MemoryCoordinator, result: StoreResult) -> Flow[tuple[str, str]]:
@@ -454,8 +456,8 @@ def _stands(memory: MemoryCoordinator, result: StoreResult) -> Flow[tuple[str, s
     if not result.stored:
         return "", prompts.NOT_STORED.format(reason=result.reason)
     key = str(result.key)
-    found = yield from asked(memory.get, key)
-    handle = key if found is None else handle_of(found.namespace, found.key)
+    recollection = yield from asked(memory.get, key)
+    handle = key if recollection is None else handle_of(recollection.namespace, recollection.key)
     held = prompts.HELD_BACK.format(id=handle, reason=result.reason)
     return handle, held if result.quarantined else ""
 
@@ -477,14 +479,14 @@ def _remind(step: Step, wanted: ManageReminder) -> Flow[Told]:
         return (yield from _set(step, wanted.content, moment, wanted))
     if named is None:
         raise InvalidInputError(prompts.REMINDER_ID_NEEDED.format(action=action))
-    said = {"reminded": [{"action": action, "id": named}]}
+    changes = {"reminded": [{"action": action, "id": named}]}
     if action != "snooze":
         text, was_open = yield from _close(memory, named, done=action == "done")
-        return text, said if was_open else {}
+        return text, changes if was_open else {}
     if moment is None:
         raise InvalidInputError(prompts.TIME_NEEDED)
     yield from asked(memory.reminders.snooze, named, moment)
-    return prompts.REMINDER_SNOOZED.format(id=_shown(named), when=_clock(moment, memory)), said
+    return prompts.REMINDER_SNOOZED.format(id=_shown(named), when=_clock(moment, memory)), changes
 
 
 def _close(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[tuple[str, bool]]:
@@ -500,7 +502,12 @@ def _close(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[tuple[s
         return prompts.REMINDER_CANCELLED.format(id=shown), True
     still_open = yield from asked(memory.reminders.list)
     again = next(
-        (one for one in still_open if shown in map(bracketed, (one.key, one.handle))), None
+        (
+            intention
+            for intention in still_open
+            if shown in map(bracketed, (intention.key, intention.handle))
+        ),
+        None,
     )
     if again is None:
         return prompts.REMINDER_DONE.format(id=shown), True
@@ -519,7 +526,7 @@ def _set(step: Step, content: str, moment: datetime | None, wanted: ManageRemind
         zone = memory.context.timezone or "UTC"
         moment = moment or memory.now
         waits = {"at": At(moment, every=wanted.every, timezone=zone)}
-    noted_as = {name: one for name, one in waits.items() if one is not None}
+    noted_as = {name: value for name, value in waits.items() if value is not None}
     noted_as |= {"trust": (yield from trust_of(step)), "key": _key(step)}
     result = yield from asked(
         memory.reminders.add, content, source=nouns.Source.AGENT.value, **noted_as

@@ -82,12 +82,12 @@ def create_reflexion_node(
 
     def reflect(step: Step) -> Flow[Update]:
         if attempts is None:
-            found = _failed(step, failed, every=model is not None)
+            failures = _failed(step, failed, every=model is not None)
         else:
-            found = _told(step.state, attempts)
-        reflecting = asked(step.memory.learning.reflect, found, model=model)
+            failures = _told(step.state, attempts)
+        reflecting = asked(step.memory.learning.reflect, failures, model=model)
         learned = yield from step.spared(reflecting, [])
-        return {"reflexions": [one.key for one in learned]}
+        return {"reflexions": [result.key for result in learned]}
 
     return node.NodeConfig(context, coordinator, name, on_error).node(reflect)
 
@@ -155,11 +155,20 @@ def create_promotion_node(
         promoted = yield from step.spared(promoting, [])
         return {
             "promoted": [
-                {"key": one.key, "successor": one.successor, "move": one.move, "reason": one.reason}
-                for one in promoted
-                if one.promoted
+                {
+                    "key": promotion.key,
+                    "successor": promotion.successor,
+                    "move": promotion.move,
+                    "reason": promotion.reason,
+                }
+                for promotion in promoted
+                if promotion.promoted
             ],
-            "demoted": [{"key": one.key, "move": one.move} for one in demoted if one.demoted],
+            "demoted": [
+                {"key": demotion.key, "move": demotion.move}
+                for demotion in demoted
+                if demotion.demoted
+            ],
         }
 
     return node.NodeConfig(context, coordinator, name, on_error).node(promote)
@@ -194,15 +203,15 @@ def create_evolution_node(
             stream; `raise` leaves it to the graph and its retry policy.
         context, coordinator, name: Those of every node; see `create_recall_node`.
     """
-    told = {"interaction": interaction, "success_metrics": success_metrics}
-    node.checked_of_state(told, **told, judged=judged)
+    inputs = {"interaction": interaction, "success_metrics": success_metrics}
+    node.checked_of_state(inputs, **inputs, judged=judged)
     checks.share(threshold, "threshold")
     node.checked_helpers(extract_entities=extract_entities)
 
     def evolve(step: Step) -> Flow[Update]:
         result = _NOT_JUDGED
         if judged is None or judged_of(step.state, judged):
-            happened, metrics = (node.of_state(step.state, one) for one in told.values())
+            happened, metrics = (node.of_state(step.state, source) for source in inputs.values())
             options: Any = {"threshold": threshold, "extract_entities": extract_entities}
             evolving = asked(step.memory.learning.evolve, happened, metrics, **options)
             result = yield from step.spared(evolving, _FAILED)
@@ -241,33 +250,39 @@ def create_skill_node(
         if (trace := _trace(step, success)) is None:
             return {"skills": []}
         learning = asked(step.memory.learning.learn_skills, trace, min_support=min_support)
-        found = yield from step.spared(learning, [])
-        return {"skills": [one.key for one in found if one.stored]}
+        results = yield from step.spared(learning, [])
+        return {"skills": [result.key for result in results if result.stored]}
 
     return node.NodeConfig(context, coordinator, name, on_error).node(learn)
 
 
 def _told(state: Any, attempts: Attempts) -> list[FailedAttempt]:
     """The failed attempts that a function of the caller's finds."""
-    found: Any = attempts(state)
-    several = [found] if isinstance(found, FailedAttempt) else () if found is None else found
-    return list(checks.checked_list(several, "what attempts returned", "failed attempts"))
+    returned: Any = attempts(state)
+    failures = (
+        [returned] if isinstance(returned, FailedAttempt) else () if returned is None else returned
+    )
+    return list(checks.checked_list(failures, "what attempts returned", "failed attempts"))
 
 
 def _failed(step: Step, failed: Failing | None, *, every: bool) -> list[FailedAttempt]:
     """The error of a node, and failed calls: each, or those that a later call speaks for."""
     caught = (step.config.get("configurable") or {}).get(_NODE_ERROR)
-    said = messages.failing(step.messages, failed)
-    found = [one for one in messages.attempts_in(said) if every or one.succeeded_with is not None]
+    conversation = messages.failing(step.messages, failed)
+    failures = [
+        attempt
+        for attempt in messages.attempts_in(conversation)
+        if every or attempt.succeeded_with is not None
+    ]
     if caught is None:
-        return found
+        return failures
     of_node = FailedAttempt(
-        task_id=messages.task_of(said),
+        task_id=messages.task_of(conversation),
         approach=f"ran the node {caught.node}",
         error=values.storable(f"{type(caught.error).__name__}: {caught.error}"),
         tool=caught.node,
     )
-    return [of_node, *found]
+    return [of_node, *failures]
 
 
 def judged_of(state: Any, success: Success) -> bool | None:
@@ -297,11 +312,13 @@ def _run(step: Step) -> str:
 
 def _trace(step: Step, success: Success) -> skills.Trace | None:
     """Return what this run called; None if nothing, or if it is not known how it ended."""
-    judged, said = judged_of(step.state, success), step.messages
+    judged, conversation = judged_of(step.state, success), step.messages
     calls = [
-        skills.ToolCall(one.tool, frozenset(map(values.storable, one.call["args"])), not one.failed)
-        for one in messages.calls_of_turn(said)
-        if one.tool is not None
+        skills.ToolCall(
+            call.tool, frozenset(map(values.storable, call.call["args"])), not call.failed
+        )
+        for call in messages.calls_of_turn(conversation)
+        if call.tool is not None
     ]
     return None if judged is None or not calls else skills.Trace(step.run.id, calls, judged)
 
@@ -311,8 +328,8 @@ def _trace(step: Step, success: Success) -> skills.Trace | None:
 
 def credit(step: Step, run_id: str, *, success: bool) -> Flow[OutcomeReport]:
     """Credit what a run was shown with how it ended."""
-    told: Any = {"run_id": run_id, "success": success, **messages.said_in(step.messages)}
-    return asked(step.memory.learning.record_outcome, **told)
+    options: Any = {"run_id": run_id, "success": success, **messages.said_in(step.messages)}
+    return asked(step.memory.learning.record_outcome, **options)
 
 
 def learn_from(
@@ -328,28 +345,31 @@ def learn_from(
     What is returned was learned since it was told last: the model's lessons in a later turn, as
     is the error where it failed.
     """
-    memory, said = step.memory, messages.failing(step.messages, failed)
-    attempts = messages.attempts_in(said, ran)
+    memory, conversation = step.memory, messages.failing(step.messages, failed)
+    attempts = messages.attempts_in(conversation, ran)
     if model is None:
-        kept = [one for one in attempts if one.succeeded_with is not None]
+        kept = [attempt for attempt in attempts if attempt.succeeded_with is not None]
         learned: Sequence[StoreResult] = yield from asked(memory.learning.reflect, kept)
     else:
-        earlier = said[: len(said) - len(node.this_turn(said))]
-        answers = (node.text_of(one) for one in reversed(earlier) if isinstance(one, AIMessage))
-        question = values.storable(node.text_of(node.last_question(said)))
-        told = Experience(
+        earlier = conversation[: len(conversation) - len(node.this_turn(conversation))]
+        answers = (
+            node.text_of(message) for message in reversed(earlier) if isinstance(message, AIMessage)
+        )
+        question = values.storable(node.text_of(node.last_question(conversation)))
+        experience = Experience(
             attempts=attempts,
             asked=memory.tiered_store.options.bounds.beginning(question),
-            answered=messages.said_in(said).get("answer", ""),
+            answered=messages.said_in(conversation).get("answer", ""),
             before=values.storable(next(filter(None, answers), "")),
             failed=judged is False,
-            trust=(yield from trusting(said, memory.gate, step.config)),
+            trust=(yield from trusting(conversation, memory.gate, step.config)),
         )
-        if told.teaches:
-            begin_reflection(memory, told, model)
+        if experience.teaches:
+            begin_reflection(memory, experience, model)
         learned = learned_lately(memory)
     return [
-        {"key": one.key, "quarantined": one.quarantined, "reason": one.reason} for one in learned
+        {"key": result.key, "quarantined": result.quarantined, "reason": result.reason}
+        for result in learned
     ]
 
 
@@ -427,9 +447,9 @@ class ToolLessons:
         if self._hold_repeats and _may_be_held(request, before):
             call = request.tool_call
             same = {"tools": call["name"], "approach": approach_of(call)}
-            if known := (yield from self._found(request, **same)):
-                said = prompts.BEFORE_THE_CALL.format(lessons=recalled_text((), known))
-                return _held(request, said, BY_LESSONS)
+            if lessons := (yield from self._found(request, **same)):
+                text = prompts.BEFORE_THE_CALL.format(lessons=recalled_text((), lessons))
+                return _held(request, text, BY_LESSONS)
         answer = yield from watched(handler, request, partial(self._started, request))
         if not isinstance(answer, ToolMessage) or RAN not in answer.additional_kwargs:
             return answer  # a person, or another in the tool's place, answered it
@@ -463,7 +483,7 @@ def _made_before(request: ToolCallRequest) -> list[messages.Called]:
     """The answers in the thread to just this call."""
     approach = approach_of(request.tool_call)
     answered = messages.answered_in(node.messages_of(request.state))
-    return [one for one in answered if one.approach == approach]
+    return [call for call in answered if call.approach == approach]
 
 
 def _may_be_held(request: ToolCallRequest, before: Sequence[messages.Called]) -> bool:
@@ -475,15 +495,15 @@ def _may_be_held(request: ToolCallRequest, before: Sequence[messages.Called]) ->
     if tool is None or getattr(request.tool, "return_direct", False):
         return False
     return bool(node.messages_of(request.state)) and all(
-        one.failed and not one.held for one in before
+        call.failed and not call.held for call in before
     )
 
 
-def _held(request: ToolCallRequest, said: str, by: str) -> ToolMessage:
+def _held(request: ToolCallRequest, text: str, by: str) -> ToolMessage:
     """The answer to a call that is not run."""
     call = request.tool_call
     return ToolMessage(
-        said,
+        text,
         name=call["name"],
         tool_call_id=call["id"],
         status="error",
@@ -552,8 +572,8 @@ def held_by_reminder(request: ToolCallRequest, step: Step) -> Flow[ToolMessage |
     with step.without("reminders of a tool call"):
         raised = yield from asked(step.memory.reminders.due, tool=call, kinds=["tool"], run_id=run)
         if raised:
-            told = prompts.REMINDED_BEFORE_THE_CALL.format(
+            text = prompts.REMINDED_BEFORE_THE_CALL.format(
                 reminders=reminders_text(raised, zone=step.memory.context.zone)
             )
-            return _held(request, told, "reminders")
+            return _held(request, text, "reminders")
     return None

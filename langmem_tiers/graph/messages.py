@@ -67,9 +67,9 @@ def approach(tool: str, args: Mapping[str, Any]) -> str:
     return storable(f"{tool}({arguments})")
 
 
-def digest(said: str) -> str:
+def digest(text: str) -> str:
     """Return a short name for a call's text."""
-    return blake2b(said.encode(), digest_size=8).hexdigest()
+    return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def watched(
@@ -101,19 +101,19 @@ def _marked(answer: Any, call_id: str | None, ran: str) -> Any:
         return noted(answer, {RAN: ran}) if answer.tool_call_id == call_id else answer
     if isinstance(answer, Command) and isinstance(answer.update, dict):
         update = {
-            name: _marked(one, call_id, ran) if isinstance(one, list) else one
-            for name, one in answer.update.items()
+            name: _marked(value, call_id, ran) if isinstance(value, list) else value
+            for name, value in answer.update.items()
         }
         return replace(answer, update=update)
     if isinstance(answer, list):
-        return [_marked(one, call_id, ran) for one in answer]
+        return [_marked(item, call_id, ran) for item in answer]
     return answer
 
 
 def noted(answer: ToolMessage, notes: Mapping[str, Any], **changed: Any) -> ToolMessage:
     """A tool's answer, with notes among its `additional_kwargs`."""
-    told = {**answer.additional_kwargs, **notes}
-    return answer.model_copy(update={"additional_kwargs": told, **changed})
+    kwargs = {**answer.additional_kwargs, **notes}
+    return answer.model_copy(update={"additional_kwargs": kwargs, **changed})
 
 
 UNNAMED = "a task without a name"
@@ -194,9 +194,9 @@ def as_marked(messages: Sequence[BaseMessage]) -> Ran:
     A wrapper of the tool node marks the answers of the calls that ran. Where one answer is marked,
     the marked ones ran; else all ran whose answer does not say that the call was held.
     """
-    if any(RAN in one.additional_kwargs for one in messages):
-        return lambda one: one.ran
-    return lambda one: not one.held
+    if any(RAN in message.additional_kwargs for message in messages):
+        return lambda call: call.ran
+    return lambda call: not call.held
 
 
 Started = Latest[tuple[str | None, str | None], str]
@@ -206,7 +206,7 @@ tool's error. After a restart none is known: a call without a mark then counts a
 
 def as_seen(started: Started, run: str | None) -> Ran:
     """Find which calls ran where all are watched: those marked, and those seen to start."""
-    return lambda one: one.ran or started.get((run, one.call["id"])) == digest(one.approach)
+    return lambda call: call.ran or started.get((run, call.call["id"])) == digest(call.approach)
 
 
 Failing = Callable[[ToolMessage], bool]
@@ -219,14 +219,16 @@ def failing(messages: Sequence[Any], failed: Failing | None) -> list[BaseMessage
     Raises:
         InvalidTypeError: if it says neither True nor False.
     """
-    known = convert_to_messages(messages)
-    for place, one in enumerate(known):
-        if failed is None or not isinstance(one, ToolMessage):
+    converted = convert_to_messages(messages)
+    for place, message in enumerate(converted):
+        if failed is None or not isinstance(message, ToolMessage):
             continue
-        if not isinstance(said := failed(one), bool):
-            raise errors.InvalidTypeError(f"failed returns True or False, not {errors.short(said)}")
-        known[place] = noted(one, {FAILED: said})
-    return known
+        if not isinstance(is_failure := failed(message), bool):
+            raise errors.InvalidTypeError(
+                f"failed returns True or False, not {errors.short(is_failure)}"
+            )
+        converted[place] = noted(message, {FAILED: is_failure})
+    return converted
 
 
 def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedAttempt]:
@@ -235,18 +237,20 @@ def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedA
     What worked is what `cure_of` says. The task is what the human asked for. A call that did not
     run has not failed: somebody rejected it, or answered it in the tool's place.
     """
-    known = convert_to_messages(messages)
-    calls, attempts = calls_of_turn(known, ran), list[FailedAttempt]()
+    converted = convert_to_messages(messages)
+    calls, attempts = calls_of_turn(converted, ran), list[FailedAttempt]()
     tried = [
-        Tried(one.call["name"], one.call["args"], one.error if one.failed else None, one.step)
-        for one in calls
+        Tried(call.call["name"], call.call["args"], call.error if call.failed else None, call.step)
+        for call in calls
     ]
-    for place, one in enumerate(calls):
-        if one.failed and one.call["name"] not in settings.BOOKKEEPING:
+    for place, call in enumerate(calls):
+        if call.failed and call.call["name"] not in settings.BOOKKEEPING:
             cure = cure_of(place, tried)
             with_ = None if cure is None else calls[cure].approach
-            told: Any = {"approach": one.approach, "error": one.error, "tool": one.tool}
-            attempts.append(FailedAttempt(task_id=task_of(known), succeeded_with=with_, **told))
+            fields: Any = {"approach": call.approach, "error": call.error, "tool": call.tool}
+            attempts.append(
+                FailedAttempt(task_id=task_of(converted), succeeded_with=with_, **fields)
+            )
     return attempts
 
 
@@ -263,30 +267,30 @@ def calls_of_turn(messages: Sequence[BaseMessage], ran: Ran | None = None) -> li
 def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
     """Find the tool calls that were answered, in the order of their answers; some did not run."""
     asked: dict[str | None, tuple[ToolCall, int]] = {}
-    for step, one in enumerate(messages):
-        if isinstance(one, AIMessage):
-            asked |= {call["id"]: (call, step) for call in one.tool_calls}
-        elif isinstance(one, ToolMessage) and one.tool_call_id in asked:
-            call, asked_at = asked[one.tool_call_id]
-            yield Called(call, one, asked_at)
+    for step, message in enumerate(messages):
+        if isinstance(message, AIMessage):
+            asked |= {call["id"]: (call, step) for call in message.tool_calls}
+        elif isinstance(message, ToolMessage) and message.tool_call_id in asked:
+            call, asked_at = asked[message.tool_call_id]
+            yield Called(call, message, asked_at)
 
 
 def failures_at_hand(messages: Sequence[BaseMessage]) -> list[Signature]:
     """Return what failed since the last human message and has not worked since, newest first."""
     worked: set[str] = set()
-    found: dict[Signature, None] = {}
-    for one in reversed(calls_of_turn(messages)):
-        if not one.failed:
-            worked.add(one.call["name"])
-        elif one.call["name"] not in worked:
-            found[signature(one.said, tool=one.tool)] = None
-    return list(found)
+    failures: dict[Signature, None] = {}
+    for call in reversed(calls_of_turn(messages)):
+        if not call.failed:
+            worked.add(call.call["name"])
+        elif call.call["name"] not in worked:
+            failures[signature(call.said, tool=call.tool)] = None
+    return list(failures)
 
 
 def last_failure(messages: Sequence[BaseMessage]) -> Signature | None:
     """Find what failed last since the last human message, whatever has worked since."""
-    failed = (one for one in reversed(calls_of_turn(messages)) if one.failed)
-    return next((signature(one.said, tool=one.tool) for one in failed), None)
+    failed = (call for call in reversed(calls_of_turn(messages)) if call.failed)
+    return next((signature(call.said, tool=call.tool) for call in failed), None)
 
 
 def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
@@ -307,9 +311,9 @@ def said_in(messages: Sequence[BaseMessage]) -> dict[str, str]:
 
     It is for `learning.record_outcome`. Nothing, if nothing was.
     """
-    turn = [one for one in this_turn(messages) if isinstance(one, AIMessage)]
-    parts = [text_of(one) for one in turn]
-    parts += [approach_of(call) for one in turn for call in one.tool_calls]
+    turn = [message for message in this_turn(messages) if isinstance(message, AIMessage)]
+    parts = [text_of(message) for message in turn]
+    parts += [approach_of(call) for message in turn for call in message.tool_calls]
     answer = storable("\n".join(filter(None, parts)))
     question = storable(text_of(last_question(messages)))
     return {"question": question, "answer": answer} if answer else {}
@@ -325,22 +329,26 @@ def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
     """The tool calls that worked since `write_todos` put a todo in progress."""
     steps: list[str] = []
     status = None
-    for one in calls_in(messages):
-        if one.call["name"] == WRITE_TODOS:
-            before, status = status, _status(one.call["args"], content)
+    for call in calls_in(messages):
+        if call.call["name"] == WRITE_TODOS:
+            before, status = status, _status(call.call["args"], content)
             if status == IN_PROGRESS != before:
                 steps = []
-        elif status == IN_PROGRESS and not one.failed:
-            steps.append(reading.shortened(one.approach, _LONGEST_STEP))
+        elif status == IN_PROGRESS and not call.failed:
+            steps.append(reading.shortened(call.approach, _LONGEST_STEP))
     return steps[-_MOST_STEPS:] if status in {IN_PROGRESS, COMPLETED} else []
 
 
 def _status(args: Mapping[str, Any], content: str) -> str | None:
     """Return what a call of `write_todos` says of a todo."""
     todos = args.get("todos")
-    known = [one for one in todos if isinstance(one, Mapping)] if isinstance(todos, list) else []
-    found = next((one.get("status") for one in known if one.get("content") == content), None)
-    return status_of(found) if isinstance(found, str) else None
+    entries = (
+        [entry for entry in todos if isinstance(entry, Mapping)] if isinstance(todos, list) else []
+    )
+    status = next(
+        (entry.get("status") for entry in entries if entry.get("content") == content), None
+    )
+    return status_of(status) if isinstance(status, str) else None
 
 
 _LESSONS: Final = "langmem_tiers_lessons"
@@ -349,31 +357,31 @@ _LESSONS: Final = "langmem_tiers_lessons"
 
 def just_failed(messages: Sequence[BaseMessage], ran: Ran) -> list[Called]:
     """Find the calls that ran and failed since the model spoke last, and are not taught yet."""
-    latest = since(messages, lambda one: isinstance(one, AIMessage))
+    latest = since(messages, lambda message: isinstance(message, AIMessage))
     return [
-        one
-        for one in answered_in(latest)
-        if one.failed and ran(one) and TAUGHT not in one.answer.additional_kwargs
+        call
+        for call in answered_in(latest)
+        if call.failed and ran(call) and TAUGHT not in call.answer.additional_kwargs
     ]
 
 
 def taught_in(messages: Sequence[BaseMessage]) -> set[str]:
     """Return the keys of the lessons that answers of this turn teach already."""
-    told = (one.additional_kwargs.get(_LESSONS, ()) for one in this_turn(messages))
-    return {key for several in told for key in several}
+    key_lists = (message.additional_kwargs.get(_LESSONS, ()) for message in this_turn(messages))
+    return {key for keys in key_lists for key in keys}
 
 
 def taught(error: ToolMessage, lessons: Sequence[memory.Recollection]) -> ToolMessage:
     """The error, with the lessons before it."""
     if not lessons:
         return error
-    said = f"{recalled_text((), lessons)}\n"
-    block = {"type": "text", "text": said}
+    text = f"{recalled_text((), lessons)}\n"
+    block = {"type": "text", "text": text}
     content = (
-        f"{said}{error.content}" if isinstance(error.content, str) else [block, *error.content]
+        f"{text}{error.content}" if isinstance(error.content, str) else [block, *error.content]
     )
-    told = {TAUGHT: len(said), _LESSONS: [one.key for one in lessons]}
-    return noted(error, told, content=content)
+    notes = {TAUGHT: len(text), _LESSONS: [lesson.key for lesson in lessons]}
+    return noted(error, notes, content=content)
 
 
 def with_taught(
@@ -381,6 +389,8 @@ def with_taught(
 ) -> list[Any]:
     """Put lessons before the answers that they belong to, by id, and return the messages."""
     return [
-        taught(one, lessons.get(one.id, ())) if isinstance(one, ToolMessage) else one
-        for one in messages
+        taught(message, lessons.get(message.id, ()))
+        if isinstance(message, ToolMessage)
+        else message
+        for message in messages
     ]

@@ -95,11 +95,15 @@ def turn_of(step: Step) -> Noted:
     before: Noted | None = step.read("recalled_run")
     question = node.last_question(step.messages)
     message_id = None if question is None else question.id
-    known = None if before is None else before["message_id"]
-    if before is not None and known is not None and message_id in (None, known):
+    previous_id = None if before is None else before["message_id"]
+    if before is not None and previous_id is not None and message_id in (None, previous_id):
         return before
-    said = step.memory.tiered_store.options.bounds.beginning(storable(node.text_of(question)))
-    noted = Noted(run=step.run.id, message_id=message_id, asked=said, begins=before is None)
+    question_text = step.memory.tiered_store.options.bounds.beginning(
+        storable(node.text_of(question))
+    )
+    noted = Noted(
+        run=step.run.id, message_id=message_id, asked=question_text, begins=before is None
+    )
     if question is not None and question.name:
         noted["name"] = question.name
     return noted
@@ -109,7 +113,7 @@ def asking_in(messages: Sequence[BaseMessage], noted: Noted) -> Sequence[BaseMes
     """Find the message that a turn answers, which a summary may have taken the place of."""
     if noted["message_id"] is None:
         return ()
-    about = [one for one in messages if one.id == noted["message_id"]]
+    about = [message for message in messages if message.id == noted["message_id"]]
     return about or [HumanMessage(noted["asked"], id=noted["message_id"], name=noted.get("name"))]
 
 
@@ -273,7 +277,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             update = {"recalled_run": noted, "recalled_turn": noted["run"]}
         with step.without("remember"):
             update |= yield from remembering.hear_turn(step, keep=self._remember)
-        return update | step.errors(known=not update.get("recalled_run")) or None
+        return update | step.errors(same_turn=not update.get("recalled_run")) or None
 
     def _wrap_model_call(
         self, request: ModelRequest[Any], handler: ModelHandler
@@ -283,30 +287,32 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         before: Noted | None = step.read("recalled_run")
         noted = before or turn_of(step)
         run = step.run._replace(id=noted["run"])
-        known = self._known(step)
-        turn = known or (yield from self._find(step, request.messages, run, noted))
+        cached = self._known(step)
+        turn = cached or (yield from self._find(step, request.messages, run, noted))
         lessons = yield from self._lessons_of(step, request.messages, run, noted)
         heard = (yield from remembering.store_heard(step)) if self._remember else {}
         seeing: Any = {"system_message": with_recalled(request.system_message, turn.text)}
         if lessons:
             seeing["messages"] = said.with_taught(request.messages, lessons)
         if type(request.model).bind_tools is BaseChatModel.bind_tools:  # it cannot call any
-            seeing["tools"] = [one for one in request.tools if one not in self.tools]
+            seeing["tools"] = [tool for tool in request.tools if tool not in self.tools]
         call = partial(handler, request.override(**seeing))
         response = yield Ask(call, call)
         if "shown" not in noted:
-            shown = [[list(one.namespace), one.key] for one in turn.found]
+            shown = [
+                [list(recollection.namespace), recollection.key] for recollection in turn.found
+            ]
             pins, reminds = bool(turn.pinned), turn.reminds
             noted = {**noted, "shown": shown, "pins": pins, "reminds": reminds}
             with step.without("remind"):
                 if turn.due:
                     yield from asked(step.memory.reminders.acknowledge, *turn.due)
-        update = step.errors(known=True) | heard
+        update = step.errors(same_turn=True) | heard
         if noted != before:
             update["recalled_run"] = noted
-        if known is None:
+        if cached is None:
             update["recalled_turn"] = noted["run"]
-        if teaching := [one for one in step.messages if lessons.get(one.id)]:
+        if teaching := [message for message in step.messages if lessons.get(message.id)]:
             update["messages"] = said.with_taught(teaching, lessons)
         return ExtendedModelResponse(response, Command(update=update)) if update else response
 
@@ -341,16 +347,16 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
                 done["learned"] += yield from learn_from(own, self._ran(noted), **learning)
         if self._remember:
             shown = self._known(step) or Shown()  # what repeats it is no news
-            told = [*shown.found, *shown.pinned, *[one.content for one in shown.due]]
+            recalled = [*shown.found, *shown.pinned, *[reminder.content for reminder in shown.due]]
             asking = () if noted is None else asking_in(step.messages, noted)
             with step.without("remember"):
-                yield from remembering.remember_turn(own, unanswered, asking, told, done)
+                yield from remembering.remember_turn(own, unanswered, asking, recalled, done)
         ended = remembering.ended_of(step, unanswered)
         left = ended.get(HEARD, heard or {}).get("left")
-        update = step.errors(known=True, mended=None if left else "remember") | ended
-        for kind, several in done.items():
-            if several or step.read(kind):  # what an earlier turn did gives way
-                update[kind] = several
+        update = step.errors(same_turn=True, mended=None if left else "remember") | ended
+        for kind, changes in done.items():
+            if changes or step.read(kind):  # what an earlier turn did gives way
+                update[kind] = changes
         return update or None
 
     before_agent, abefore_agent = both(_before_agent)
@@ -370,29 +376,35 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         memory, question = step.memory, noted["asked"]
         about = asking_in(step.messages, noted)
         due, standing = yield from self._reminders(step, question, run, noted)
-        found, pinned = Recollections(), Recollections()
+        recalled, pinned = Recollections(), Recollections()
         with step.without("recall"):
             if "shown" in noted:  # before an interrupt: read again, as far as it is still there
                 places = [(tuple(namespace), key) for namespace, key in noted["shown"]]
                 reading = recalling.standing(memory, places)
-                found[:] = yield from asked(memory.tiered_store.run, reading)
+                recalled[:] = yield from asked(memory.tiered_store.run, reading)
             elif self._wanted is not None:
                 wanted: Any = {**beside(step, [*about, *seen], self._wanted), "run_id": run}
                 wanted["holdout"] = self._holdout
-                found = yield from asked(memory.get_context, question, **wanted)
-                step.by_words(found.by_words)
-            needed = self._wanted is not None and (found.helps >= HELPS or bool(found))
+                recalled = yield from asked(memory.get_context, question, **wanted)
+                step.by_words(recalled.by_words)
+            needed = self._wanted is not None and (recalled.helps >= HELPS or bool(recalled))
             if noted.get("pins", needed):
                 pinned[:] = yield from asked(memory.pinned)
         # What is to be reminded of is no memory beside that: it is told when it is due.
-        others = [one for one in found if one.memory_type != PROSPECTIVE]
-        lessons = [one for one in others if one.memory_type in (REFLEXION, ATTEMPT)]
-        raised = [one.place for one in due]
-        still = [one for one in standing if one.place not in raised]
+        others = [
+            recollection for recollection in recalled if recollection.memory_type != PROSPECTIVE
+        ]
+        lessons = [
+            recollection
+            for recollection in others
+            if recollection.memory_type in (REFLEXION, ATTEMPT)
+        ]
+        raised = [reminder.place for reminder in due]
+        still = [intention for intention in standing if intention.place not in raised]
         stands: list[Reminder | Intention] = [*due, *still]
-        lines = [reminder_line(one, memory.context.zone, memory.now) for one in stands]
-        told: Any = {"pinned": pinned, "now": memory.now, "asked": question}
-        text = recalled_text(others, lessons, lines, **told)
+        lines = [reminder_line(reminder, memory.context.zone, memory.now) for reminder in stands]
+        options: Any = {"pinned": pinned, "now": memory.now, "asked": question}
+        text = recalled_text(others, lessons, lines, **options)
         turn = Shown(others, pinned, due, bool(lines), text)
         self._turns.note(noted["run"], turn)
         return turn
@@ -433,13 +445,13 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         lessons: dict[str | None, list[Recollection]] = {}
         if not self._lessons or not node.just_answered(seen):
             return lessons
-        known = said.taught_in(seen)
+        taught = said.taught_in(seen)
         shown_to: Any = {"limit": self._lessons, "run_id": run, "holdout": self._holdout}
-        for one in said.just_failed(said.failing(seen, self._failed), self._ran(noted)):
+        for call in said.just_failed(said.failing(seen, self._failed), self._ran(noted)):
             with step.without("lessons"):
-                failed = signature(one.said, tool=one.tool)
+                failed = signature(call.said, tool=call.tool)
                 concern = {"failures": failed, "query": noted["asked"], **shown_to}
-                found = yield from asked(step.memory.learning.get_lessons, **concern)
-                lessons[one.answer.id] = [each for each in found if each.key not in known]
-                known |= {each.key for each in found}
+                results = yield from asked(step.memory.learning.get_lessons, **concern)
+                lessons[call.answer.id] = [each for each in results if each.key not in taught]
+                taught |= {each.key for each in results}
         return lessons

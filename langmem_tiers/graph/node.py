@@ -97,7 +97,7 @@ class _Asked:
 CALLER = Caller()
 
 
-def asked(verb: Callable[P, T], *given: P.args, **options: P.kwargs) -> Flow[T]:
+def asked(verb: Callable[P, T], *args: P.args, **options: P.kwargs) -> Flow[T]:
     """Ask a verb: itself where the flow blocks, where it is awaited its twin with an `a`.
 
     Example:
@@ -108,9 +108,9 @@ def asked(verb: Callable[P, T], *given: P.args, **options: P.kwargs) -> Flow[T]:
     method: Any = verb
 
     def twin() -> Any:  # it is looked up only where the flow is awaited
-        return getattr(method.__self__, f"a{method.__name__}")(*given, **options)
+        return getattr(method.__self__, f"a{method.__name__}")(*args, **options)
 
-    answer = yield Ask(partial(verb, *given, **options), twin)
+    answer = yield Ask(partial(verb, *args, **options), twin)
     return cast("T", answer)
 
 
@@ -118,12 +118,12 @@ def ways(made: Callable[P, Flow[T]]) -> tuple[Callable[P, T], Callable[P, Corout
     """The two forms, one that blocks and one that is awaited, of a function that makes a flow."""
 
     @wraps(made)
-    def call(*given: P.args, **options: P.kwargs) -> T:
-        return CALLER.run(made(*given, **options))
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        return CALLER.run(made(*args, **options))
 
     @wraps(made)
-    async def acall(*given: P.args, **options: P.kwargs) -> T:
-        return await CALLER.arun(made(*given, **options))
+    async def acall(*args: P.args, **options: P.kwargs) -> T:
+        return await CALLER.arun(made(*args, **options))
 
     return call, acall
 
@@ -136,7 +136,7 @@ _BETWEEN = re.compile(r"\}([^{}]*)(?=\{)")
 """What stands between two placeholders."""
 _COORDINATORS: Final = 256
 """The number of contexts, the latest, whose coordinators are kept: our own choice."""
-_SCOPE = tuple(one.name for one in fields(MemoryContext))
+_SCOPE = tuple(label.name for label in fields(MemoryContext))
 OUTSIDE = (
     "a node runs in a graph: add it with builder.add_node('name', node), compile with "
     "store=TieredStore…, and invoke the graph; elsewhere use a MemoryCoordinator"
@@ -164,17 +164,17 @@ class NodeConfig:
     def __post_init__(self) -> None:
         """Refuse what names nobody, and an `on_error` that there is not."""
         checks.checked_choice(self.on_error, (self.goes_on, "raise"), "on_error")
-        given = self.scope
-        if given is not None and not isinstance(given, MemoryContext | Mapping):
+        scope = self.scope
+        if scope is not None and not isinstance(scope, MemoryContext | Mapping):
             wanted = "a MemoryContext, or a mapping with some of its fields"
-            raise InvalidTypeError(f"context is {wanted}, not {type(given).__name__}")
-        if isinstance(given, Mapping):
-            if unknown := given.keys() - set(_SCOPE):
+            raise InvalidTypeError(f"context is {wanted}, not {type(scope).__name__}")
+        if isinstance(scope, Mapping):
+            if unknown := scope.keys() - set(_SCOPE):
                 first = short(min(unknown, key=str), 40)
                 raise InvalidInputError(f"a context has no {first}: use {', '.join(_SCOPE)}")
-            plain = {name: one for name, one in given.items() if "{" not in str(one)}
+            plain = {name: label for name, label in scope.items() if "{" not in str(label)}
             MemoryContext(**{"tenant": "anyone", **plain})
-        for text in _labels(given).values():
+        for text in _labels(scope).values():
             checked_template(text)
 
     def node(
@@ -203,24 +203,24 @@ class NodeConfig:
 
     def memory(self, runtime: Any, context: MemoryContext) -> MemoryCoordinator:
         """Return the coordinator of a context in a run: the one of earlier runs on its store."""
-        store, known = tiered(runtime.store), self._made.get(context)
-        if known is None or known.tiered_store is not store:
-            known = self.coordinator(store, context=context)
-            self._made.note(context, known)
-        return known
+        store, coordinator = tiered(runtime.store), self._made.get(context)
+        if coordinator is None or coordinator.tiered_store is not store:
+            coordinator = self.coordinator(store, context=context)
+            self._made.note(context, coordinator)
+        return coordinator
 
-    def context(self, given: Any, config: RunnableConfig) -> MemoryContext:
+    def context(self, run_context: Any, config: RunnableConfig) -> MemoryContext:
         """Find who asks: the run's context, and over it what is named; else the thread's session.
 
         A run in a thread that names no session is in the session that is called as the thread is.
         What an application adds to a context of its own stays with it: coordinators and
         checkpoints are kept by these labels.
         """
-        if type(given) is MemoryContext and self.scope is None:
-            if given.session_id is None and (thread := thread_of(config)) is not None:
-                return replace(given, session_id=thread)
-            return given
-        labels = self.labels(given, config)
+        if type(run_context) is MemoryContext and self.scope is None:
+            if run_context.session_id is None and (thread := thread_of(config)) is not None:
+                return replace(run_context, session_id=thread)
+            return run_context
+        labels = self.labels(run_context, config)
         if "tenant" not in labels:
             raise InvalidInputError(
                 "whose memory is it? The run's context names no tenant: run the graph with "
@@ -229,12 +229,12 @@ class NodeConfig:
             )
         return MemoryContext(**labels)
 
-    def labels(self, given: Any, config: RunnableConfig) -> dict[str, Any]:
+    def labels(self, run_context: Any, config: RunnableConfig) -> dict[str, Any]:
         """The same, as far as it is said: a run that goes on may name nobody again."""
         named = {name: filled(text, config) for name, text in _labels(self.scope).items()}
         thread = thread_of(config)
         session = {} if thread is None else {"session_id": thread}
-        return {**session, **_labels(given), **named}
+        return {**session, **_labels(run_context), **named}
 
 
 def thread_of(config: RunnableConfig) -> str | None:
@@ -268,7 +268,7 @@ def checked_template(text: str) -> str:
 
 def _signs(text: str) -> set[str]:
     """The characters of a text by which two values can be told apart, once they hold none."""
-    return {one for one in text if not (one.isascii() and one.isalnum()) and one != "%"}
+    return {char for char in text if not (char.isascii() and char.isalnum()) and char != "%"}
 
 
 def filled(
@@ -283,14 +283,17 @@ def filled(
         InvalidInputError: if there is no such value.
     """
     checked_template(text)
-    known = config.get("configurable") or {}
-    signs = {one for between in _BETWEEN.findall(text) for one in _signs(between)}
-    escaped = {ord(one): _escaped(one) for one in signs | {"%"}} if signs else {}
+    configurable = config.get("configurable") or {}
+    signs = {sign for between in _BETWEEN.findall(text) for sign in _signs(between)}
+    escaped = {ord(sign): _escaped(sign) for sign in signs | {"%"}} if signs else {}
 
-    def value(found: re.Match[str]) -> str:
-        if (label := known.get(found[1])) is None:
-            named = ", ".join(sorted(one for one in known if not one.startswith("__"))) or "nothing"
-            needed = f"config['configurable'][{found[1]!r}]"
+    def value(match: re.Match[str]) -> str:
+        if (label := configurable.get(match[1])) is None:
+            named = (
+                ", ".join(sorted(key for key in configurable if not key.startswith("__")))
+                or "nothing"
+            )
+            needed = f"config['configurable'][{match[1]!r}]"
             raise InvalidInputError(f"{text!r} needs {needed}, and the run has {named}")
         return written(str(label).translate(escaped))
 
@@ -309,22 +312,22 @@ def tiered(store: object) -> TieredStore:
     """
     if isinstance(store, TieredStore):
         return store
-    found = "no store" if store is None else f"store={type(store).__name__}"
+    actual = "no store" if store is None else f"store={type(store).__name__}"
     raise ConfigurationError(
-        f"the graph was compiled with {found}: give compile() or create_agent() a TieredStore, "
+        f"the graph was compiled with {actual}: give compile() or create_agent() a TieredStore, "
         "store=TieredStore.embedded('./.memory') for instance"
     )
 
 
-def user_in(given: Any) -> str | None:
+def user_in(run_context: Any) -> str | None:
     """The user that a run's context names."""
-    return _labels(given).get("user_id")
+    return _labels(run_context).get("user_id")
 
 
-def _labels(given: Any) -> dict[str, str]:
+def _labels(run_context: Any) -> dict[str, str]:
     """The labels of a run's context: a MemoryContext, a mapping, or an object that has some."""
-    label = given.get if isinstance(given, Mapping) else partial(getattr, given)
-    return {name: one for name in _SCOPE if (one := label(name, None)) is not None}
+    label = run_context.get if isinstance(run_context, Mapping) else partial(getattr, run_context)
+    return {name: value for name in _SCOPE if (value := label(name, None)) is not None}
 
 
 # What a state says
@@ -351,27 +354,27 @@ def of_state(state: Any, what: OfState, default: Any = _NEEDED) -> Any:
     if not isinstance(what, str):
         return what(state)
     mapped = isinstance(state, Mapping)
-    found = state.get(what, default) if mapped else getattr(state, what, default)
-    if found is _NEEDED:
+    value = state.get(what, default) if mapped else getattr(state, what, default)
+    if value is _NEEDED:
         raise InvalidInputError(
             f"the graph's state has no {what!r} yet: write it before this node, None if it is not "
             "known, or give a function of the state"
         )
-    return found
+    return value
 
 
-def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None:
+def checked_of_state(needed: Collection[str] = (), /, **sources: object) -> None:
     """Refuse what is neither a key of the state nor a function of it; None only where it is needed.
 
     Raises:
         InvalidTypeError: for anything else, and for a function that must be awaited.
     """
-    for what, given in several.items():
-        if isinstance(given, str) or (given is None and what not in needed):
+    for what, source in sources.items():
+        if isinstance(source, str) or (source is None and what not in needed):
             continue
-        if not callable(given):
+        if not callable(source):
             raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
-        checks.checked_function(given, what)
+        checks.checked_function(source, what)
 
 
 def checked_helpers(model: object = None, **functions: object) -> None:
@@ -382,9 +385,9 @@ def checked_helpers(model: object = None, **functions: object) -> None:
     """
     if model is not None:
         structured.checked_model(model)
-    for what, given in functions.items():
-        if given is not None:
-            checks.checked_function(given, what)
+    for what, function in functions.items():
+        if function is not None:
+            checks.checked_function(function, what)
 
 
 def check_keys(config: RunnableConfig, *names: str) -> None:
@@ -413,7 +416,7 @@ def channel(config: RunnableConfig, name: str) -> Any:
 def messages_of(state: Any) -> list[BaseMessage]:
     """The messages of a state, be it a mapping, an object or the messages themselves."""
     if isinstance(state, list):  # messages, or a tool node's calls
-        return [one for one in state if isinstance(one, BaseMessage)]
+        return [message for message in state if isinstance(message, BaseMessage)]
     return convert_to_messages(of_state(state, "messages", None) or ())
 
 
@@ -444,9 +447,9 @@ def this_turn(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
 
 def just_answered(messages: Sequence[BaseMessage]) -> bool:
     """Tell whether a tool's answer stands behind what the model said last."""
-    for one in reversed(messages):
-        if isinstance(one, ToolMessage | AIMessage):
-            return isinstance(one, ToolMessage)
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage | AIMessage):
+            return isinstance(message, ToolMessage)
     return False
 
 
@@ -477,7 +480,10 @@ _FAILS: Final[Mapping[str, tuple[type[Exception], ...]]] = {
 
 @contextmanager
 def going_on(
-    during: str, on_error: str = "continue", runtime: Any = None, told: dict[str, str] | None = None
+    during: str,
+    on_error: str = "continue",
+    runtime: Any = None,
+    failures: dict[str, str] | None = None,
 ) -> Iterator[None]:
     """Do something; where it fails and the run goes on, that is told under its name.
 
@@ -492,8 +498,8 @@ def going_on(
         if lasts or (isinstance(error, _FAILS[on_error]) and not spared):
             raise
         kind, text = errors.kind_of(error), "the run goes on without its memory (%s): %s"
-        if told is not None:
-            told[during] = f"{kind}: {error}"
+        if failures is not None:
+            failures[during] = f"{kind}: {error}"
         ours = isinstance(error, errors.TieredMemoryError)
         _log.warning(text, during, error, exc_info=not ours)
         if runtime is not None:
@@ -512,7 +518,7 @@ class Step:
     config: RunnableConfig
     runtime: Any
     node: NodeConfig
-    told: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
     """The errors that the run went on after, by what was to be done."""
 
     @cached_property
@@ -539,7 +545,7 @@ class Step:
 
     def without(self, during: str) -> AbstractContextManager[None]:
         """Go on without what is done here, where that fails."""
-        return going_on(during, self.node.on_error, self.runtime, self.told)
+        return going_on(during, self.node.on_error, self.runtime, self.failures)
 
     def spared(self, doing: Flow[T], instead: T) -> Flow[T]:
         """Do what the node does; where that fails and the run goes on, return `instead`."""
@@ -549,23 +555,23 @@ class Step:
 
     def hooked(self, doing: Flow[Update]) -> Flow[Update]:
         """Return what the hook of its name did, or its `error`; no stream is told."""
-        with going_on(self.node.name, self.node.on_error, told=self.told):
+        with going_on(self.node.name, self.node.on_error, failures=self.failures):
             return (yield from doing)
-        return {"error": self.told[self.node.name]}
+        return {"error": self.failures[self.node.name]}
 
-    def errors(self, *, known: object, mended: str | None = None) -> Update:
+    def errors(self, *, same_turn: object, mended: str | None = None) -> Update:
         """Return the errors for the state: those of its turn, if that is `known`, and those told.
 
         The error `mended` was tried again: it stays only if it is told again.
         """
         before: Mapping[str, str] = self.read("memory_errors") or {}
-        still = {**before} if known else {}
+        still = {**before} if same_turn else {}
         if mended is not None:
             still.pop(mended, None)
-        found = {**still, **self.told}
-        return {} if found == before else {"memory_errors": found}
+        current = {**still, **self.failures}
+        return {} if current == before else {"memory_errors": current}
 
     def by_words(self, failed: str | None) -> None:
         """Tell of a recall that sought words alone, as the embedding model failed."""
         if failed is not None:
-            self.told["recall"] = f"recalled by words alone: {failed}"
+            self.failures["recall"] = f"recalled by words alone: {failed}"

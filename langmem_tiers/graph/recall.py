@@ -123,10 +123,10 @@ def create_recall_node(
         graph.invoke({"messages": ["When do keys change?"]}, context=MemoryContext(tenant="acme"))
         ```
     """
-    known = of_a_turn(options, create_recall_node)
+    turn_options = of_a_turn(options, create_recall_node)
     checked_lessons(lessons, holdout)
     node.checked_of_state(query=query)
-    body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=known)
+    body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=turn_options)
     return node.NodeConfig(context, coordinator, name, on_error).node(body)
 
 
@@ -140,28 +140,34 @@ def _recall(
 ) -> Flow[Update]:
     memory = step.memory
     shown_to: Any = {"run_id": step.run, "holdout": holdout}
-    first, found, pinned = Recollections(), Recollections(), list[Recollection]()
+    first, recalled, pinned = Recollections(), Recollections(), list[Recollection]()
     if concern := _concern(step.messages, lessons):
         with step.without("lessons"):
             first = yield from asked(memory.learning.get_lessons, **concern, **shown_to)
     question = _question(step, query)
     with step.without("recall"):
         wanted = beside(step, step.messages, options)
-        found = yield from asked(memory.get_context, question, **wanted, **shown_to)
+        recalled = yield from asked(memory.get_context, question, **wanted, **shown_to)
         if options.get("memory_types") is None:  # what is intended is raised by itself
-            found[:] = [one for one in found if one.memory_type != PROSPECTIVE]
-        if found or found.helps >= HELPS:
+            recalled[:] = [
+                recollection for recollection in recalled if recollection.memory_type != PROSPECTIVE
+            ]
+        if recalled or recalled.helps >= HELPS:
             pinned = yield from asked(memory.pinned)
-    step.by_words(found.by_words)
-    lead = {(one.namespace, one.key) for one in first}
-    others = [one for one in found if (one.namespace, one.key) not in lead]
-    told: Any = {"pinned": pinned, "now": memory.now, "asked": str(question)}
+    step.by_words(recalled.by_words)
+    lead = {(recollection.namespace, recollection.key) for recollection in first}
+    others = [
+        recollection
+        for recollection in recalled
+        if (recollection.namespace, recollection.key) not in lead
+    ]
+    text_options: Any = {"pinned": pinned, "now": memory.now, "asked": str(question)}
     return {
         **({"recalled_question": question} if query is None else {}),
         "recalled_run": step.run.id,
-        "recalled": [facts(one) for one in (*first, *others)],
-        "recalled_text": recalled_text(found, first, **told),
-        **step.errors(known=None),
+        "recalled": [facts(recollection) for recollection in (*first, *others)],
+        "recalled_text": recalled_text(recalled, first, **text_options),
+        **step.errors(same_turn=None),
     }
 
 
@@ -182,11 +188,11 @@ def _concern(messages: Sequence[BaseMessage], limit: int) -> dict[str, Any]:
 def _question(step: Step, query: OfState | None) -> str:
     bounds = step.memory.tiered_store.options.bounds
     if query is None:
-        said = node.last_question(convert_to_messages(node.of_state(step.state, "messages")))
+        message = node.last_question(convert_to_messages(node.of_state(step.state, "messages")))
         before: str = step.read("recalled_question") or ""
-        return before if said is None else bounds.beginning(storable(node.text_of(said)))
-    given: str = node.of_state(step.state, query)
-    return bounds.beginning(str(given)) if isinstance(query, str) else given
+        return before if message is None else bounds.beginning(storable(node.text_of(message)))
+    value: str = node.of_state(step.state, query)
+    return bounds.beginning(str(value)) if isinstance(query, str) else value
 
 
 def beside(step: Step, messages: Sequence[BaseMessage], options: RecallOptions) -> dict[str, Any]:
@@ -217,20 +223,24 @@ def of_a_turn(options: Mapping[str, Any], surface: Callable[..., Any]) -> Recall
     Raises:
         InvalidInputError: for what `get_context` does not know or would refuse.
     """
-    known = RecallOptions.__annotations__
-    if unknown := options.keys() - known.keys():
+    known_options = RecallOptions.__annotations__
+    if unknown := options.keys() - known_options.keys():
         taken = inspect.signature(surface).parameters.values()
-        own = [one.name for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY]
-        raise InvalidTypeError(no_option(min(unknown), [*own, *known]))
-    given: Any = {"deduplicate": True, "min_match": TURN_FLOOR, **options}
-    names: Any = given.get("memory_types")
-    several = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
-    if names is not None and not (several and all(isinstance(one, str) for one in names)):
+        own = [
+            parameter.name
+            for parameter in taken
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        ]
+        raise InvalidTypeError(no_option(min(unknown), [*own, *known_options]))
+    turn_options: Any = {"deduplicate": True, "min_match": TURN_FLOOR, **options}
+    names: Any = turn_options.get("memory_types")
+    is_list = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
+    if names is not None and not (is_list and all(isinstance(name, str) for name in names)):
         raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
-    general: Any = {name: one for name, one in given.items() if name != "memory_types"}
+    general: Any = {name: value for name, value in turn_options.items() if name != "memory_types"}
     anyone = reach(MemoryContext(tenant="anyone"))
     RecallQuery(**{"query": "", "bounds": anyone, "limit": 1, **checked_options(general)})
-    return cast("RecallOptions", given)
+    return cast("RecallOptions", turn_options)
 
 
 def checked_lessons(lessons: object, holdout: object) -> None:
@@ -314,20 +324,20 @@ class TieredMemoryRetriever(BaseRetriever):
         return self.memory.runner
 
     def _found(
-        self, /, query: str, *, run_manager: Any, k: int | None = None, **given: Any
+        self, /, query: str, *, run_manager: Any, k: int | None = None, **overrides: Any
     ) -> Flow[list[Document]]:
         """The documents of one call, a run of its own; where it fails none, and that is told."""
-        if unknown := given.keys() - set(_OPTIONS):
+        if unknown := overrides.keys() - set(_OPTIONS):
             use = f"use k for the limit, or one of {', '.join(_OPTIONS)}"
             raise InvalidTypeError(f"a retriever has no option {short(min(unknown))}: {use}")
-        options: Any = {**{name: getattr(self, name) for name in _OPTIONS}, **given}
+        options: Any = {**{name: getattr(self, name) for name in _OPTIONS}, **overrides}
         options |= {"tags": options.pop("memory_tags"), "limit": self.k if k is None else k}
-        recalled, told = get_context(self.memory, query, **options), dict[str, str]()
-        with node.going_on("recall", self.on_error, told=told):
-            found = yield from unit(recalled)
-            return [_document(one, found.by_words) for one in found]
+        recalled, failures = get_context(self.memory, query, **options), dict[str, str]()
+        with node.going_on("recall", self.on_error, failures=failures):
+            results = yield from unit(recalled)
+            return [_document(result, results.by_words) for result in results]
         child = run_manager.get_child()
-        tell = partial(child.on_custom_event, FAILED, told, run_id=run_manager.run_id)
+        tell = partial(child.on_custom_event, FAILED, failures, run_id=run_manager.run_id)
         yield Ask(tell, tell)
         return []
 
@@ -346,13 +356,15 @@ def _wrong(error: ValidationError) -> str:
     return f"{short(field)} of a retriever: {first['msg']}, not {short(first['input'])}"
 
 
-def _document(one: Recollection, by_words: str | None) -> Document:
+def _document(recollection: Recollection, by_words: str | None) -> Document:
     """Make what it says the page, all else metadata: the memory's own below what we know."""
-    known = facts(one)
-    page = known.pop("content")
+    fields = facts(recollection)
+    page = fields.pop("content")
     if by_words is not None:
-        known["by_words"] = by_words
-    return Document(id=one.key, page_content=page, metadata={**known["metadata"], **known})
+        fields["by_words"] = by_words
+    return Document(
+        id=recollection.key, page_content=page, metadata={**fields["metadata"], **fields}
+    )
 
 
 _OPTIONS = tuple(

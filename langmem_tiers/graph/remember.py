@@ -85,13 +85,13 @@ def create_remember_node(
 
 
 def _remember(step: Step, *, judge: BaseChatModel | None) -> Flow[Update]:
-    done = Kept([], [], step.told)
+    done = Kept([], [], step.failures)
     with step.without("remember"):
         by = yield from speakers.speakers_in(step.config, step.memory.gate)
         humans, answer = speakers.unanswered(step.messages), speakers.answer_in(step.messages)
         recalled = step.read("recalled") or ()
         done = yield from remember(step, by, humans, answer, recalled, judge=judge)
-    written: Update = {"remembered": [one.key for one in done.results if one.stored]}
+    written: Update = {"remembered": [result.key for result in done.results if result.stored]}
     if judge is not None:
         written["revised"] = done.revised
     before = step.read("memory_errors") or {}
@@ -144,17 +144,19 @@ def remember(
     revision = Revision()
     if judge is not None and question is not None:
         revision = yield from _revision(step, by, question, judge)
-    before = [note for one in humans if one != question and (note := note_of(step, one, by))]
+    before = [note for human in humans if human != question and (note := note_of(step, human, by))]
     asking = None if question is None else note_of(step, question, by)
     says = yield from _answered(step, by, answer, recalled)
     corrections = _corrected(asking, revision) if asking and revision.corrects else []
     of_answer: dict[str, Any] = {}
     if revision.retracted and not revision.tells_more:
-        of_answer["derived_from"] = [one.key for one in revision.retracted]
+        of_answer["derived_from"] = [retraction.key for retraction in revision.retracted]
         asking = asking and {**asking, **of_answer}
-    elif asking and asking["key"] in [one.get("retracted") for one in done.get("revised", ())]:
+    elif asking and asking["key"] in [
+        change.get("retracted") for change in done.get("revised", ())
+    ]:
         of_answer["derived_from"] = [asking["key"]]
-    if reminds := "set" in [one["action"] for one in done.get("reminded", ())]:
+    if reminds := "set" in [change["action"] for change in done.get("reminded", ())]:
         of_answer["further"] = {REMINDER_SET: True}
     notes = _unstored([*before, asking] if asking else before, left)
     notes += [{**says, **of_answer}] if says else []
@@ -163,7 +165,9 @@ def remember(
         with suppress(errors.InvalidInputError):  # it is not stored
             marking = mark_reminding(memory, str(asking["key"]))
             yield from asked(memory.tiered_store.run, marking)
-    revised = [{"retracted": one.key, "move": one.move} for one in revision.retracted]
+    revised = [
+        {"retracted": retraction.key, "move": retraction.move} for retraction in revision.retracted
+    ]
     failed = {} if revision.failed is None else {"judge": revision.failed}
     if asking and corrections:
         revised += yield from _superseded(memory, corrections, asking["key"], results, failed)
@@ -185,14 +189,14 @@ def _answered(
 
 
 def _unstored(
-    said: Sequence[dict[str, Any]], left: Sequence[dict[str, Any]] | None
+    notes: Sequence[dict[str, Any]], left: Sequence[dict[str, Any]] | None
 ) -> list[dict[str, Any]]:
     """Return the notes of what was said, but for what is stored before its answer."""
     if left is None:
-        return [*said]
-    mine, still = [one["key"] for one in said], [one["key"] for one in left]
-    others = [one for one in left if one["key"] not in mine]
-    return [*others, *[one for one in said if one["key"] in still]]
+        return [*notes]
+    mine, still = [note["key"] for note in notes], [note["key"] for note in left]
+    others = [note for note in left if note["key"] not in mine]
+    return [*others, *[note for note in notes if note["key"] in still]]
 
 
 def _superseded(
@@ -204,7 +208,7 @@ def _superseded(
 ) -> Flow[list[dict[str, Any]]]:
     """Supersede what a message corrects, if it is stored; what is not current any more is told."""
     revised = []
-    current = [one.key for one in results if one.stored and not one.quarantined]
+    current = [result.key for result in results if result.stored and not result.quarantined]
     for key in keys if by in current else ():
         try:
             move = yield from asked(memory.truth.supersede, key, by=by)
@@ -230,10 +234,12 @@ def _revision(
 def _corrected(note: dict[str, Any], revision: Revision) -> list[str]:
     """Let the note of a message say what it corrects, unless that is long; whose keys they are."""
     keys = []
-    for one in revision.corrects:
-        if one.memory_type != types.PROSPECTIVE and len(one.content) <= _SHORT:
-            note["content"] = prompts.CORRECTED.format(said=note["content"], earlier=one.content)
-            keys.append(one.key)
+    for corrected in revision.corrects:
+        if corrected.memory_type != types.PROSPECTIVE and len(corrected.content) <= _SHORT:
+            note["content"] = prompts.CORRECTED.format(
+                said=note["content"], earlier=corrected.content
+            )
+            keys.append(corrected.key)
     return keys
 
 
@@ -284,28 +290,28 @@ def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
     whose, at = asdict(memory.context), memory.now.isoformat()
     before: Heard | None = step.read(HEARD)
     heard = before or Heard(said=[], others=[], left=[], whose=whose, at=at)
-    said, others, left = heard["said"], [*heard["others"]], [*heard["left"]]
+    spoken, others, left = heard["said"], [*heard["others"]], [*heard["left"]]
     if heard["whose"] != whose:  # another one's messages
-        said, others = [], [*others, *said]
+        spoken, others = [], [*others, *spoken]
     mine, is_new = list[str](), False
-    for one in speakers.unanswered(step.messages):
-        name = str(one.id)
+    for message in speakers.unanswered(step.messages):
+        name = str(message.id)
         if keep and by.spoken is not None and name not in (*heard["said"], *others):
-            key = speakers.key_of(one, step.config, by)
+            key = speakers.key_of(message, step.config, by)
             if (yield from asked(memory.get, key)) is not None:  # another agent has heard it
                 others.append(name)
         if name not in others:
             mine.append(name)
-        if name not in (*others, *said):
+        if name not in (*others, *spoken):
             is_new = True
-            if keep and (note := note_of(step, one, by)):
+            if keep and (note := note_of(step, message, by)):
                 left.append(Left(note=note, whose=whose, at=at))
-    there = {str(one.id) for one in step.messages}
+    there = {str(message.id) for message in step.messages}
     return {
         HEARD: Heard(
             # A run that is given nothing goes on with what was said before.
-            said=mine if is_new else said,
-            others=[one for one in others if one in there],
+            said=mine if is_new else spoken,
+            others=[message_id for message_id in others if message_id in there],
             left=left if keep else [],
             whose=whose,
             at=at,
@@ -328,24 +334,24 @@ def store_heard(step: Step) -> Flow[Update]:
         left: list[Left] = []
         failed: list[errors.TieredMemoryError] = []
         own = asdict(step.memory.context)
-        for whose, several in groupby(heard["left"], key=itemgetter("whose")):
+        for whose, group in groupby(heard["left"], key=itemgetter("whose")):
             memory = step.memory
             if whose != own:
                 memory = step.node.memory(step.runtime, MemoryContext(**whose))
-            waiting = [[*several]]
+            waiting = [[*group]]
             while waiting:
                 mine = waiting.pop(0)
                 notes = [  # what was said in an earlier turn happened then
-                    one["note"]
-                    if _is_of_turn(one, heard)
-                    else {**one["note"], "occurred_at": one["at"]}
-                    for one in mine
+                    message["note"]
+                    if _is_of_turn(message, heard)
+                    else {**message["note"], "occurred_at": message["at"]}
+                    for message in mine
                 ]
                 try:
                     yield from asked(memory.store_many, notes)
                 except errors.TieredMemoryError as error:
                     if len(mine) > 1 and not isinstance(error, errors.DatabaseError):
-                        waiting = [[one] for one in mine]
+                        waiting = [[message] for message in mine]
                         continue
                     left += [] if error.code == "too_large" else mine
                     failed.append(error)
@@ -363,11 +369,11 @@ def _is_of_turn(left: Left, heard: Heard) -> bool:
 def done_in(messages: Sequence[BaseMessage]) -> dict[str, list[dict[str, Any]]]:
     """Find what a model did by its memory tools in the turn that these messages end with."""
     done: dict[str, list[dict[str, Any]]] = {"revised": [], "reminded": [], "learned": []}
-    for one in node.this_turn(messages):
-        if isinstance(one, ToolMessage) and speakers.TRUST in one.additional_kwargs:
-            told = one.artifact if isinstance(one.artifact, Mapping) else {}
+    for message in node.this_turn(messages):
+        if isinstance(message, ToolMessage) and speakers.TRUST in message.additional_kwargs:
+            artifact = message.artifact if isinstance(message.artifact, Mapping) else {}
             for kind in done:
-                done[kind] += told.get(kind, ())
+                done[kind] += artifact.get(kind, ())
     return done
 
 
@@ -388,10 +394,13 @@ def remember_turn(
     answer = speakers.last_word(step.messages, step.read("structured_response"))
     humans, left = unanswered, None
     if heard:  # else nothing could be noted as the run began
-        there = [one.id for one in humans]
-        humans = [*humans, *[one for one in asking if one.id not in there]]  # a summary dropped it
-        humans = [one for one in humans if str(one.id) in heard["said"]]
-        left = [one["note"] for one in heard["left"] if _is_of_turn(one, heard)]
+        there = [human.id for human in humans]
+        humans = [
+            *humans,
+            *[message for message in asking if message.id not in there],
+        ]  # a summary dropped it
+        humans = [human for human in humans if str(human.id) in heard["said"]]
+        left = [pending["note"] for pending in heard["left"] if _is_of_turn(pending, heard)]
     return (yield from remember(step, by, humans, answer, recalled, left=left, done=done))
 
 
@@ -403,10 +412,10 @@ def ended_of(step: Step, unanswered: Sequence[BaseMessage]) -> Update:
     heard: Heard | None = step.read(HEARD)
     if not heard:
         return {}
-    stored = "remember" not in step.told
-    came = [str(one.id) for one in unanswered if str(one.id) not in heard["said"]]
+    stored = "remember" not in step.failures
+    came = [str(message.id) for message in unanswered if str(message.id) not in heard["said"]]
     done = heard["said"] if stored else []
-    left = [one for one in heard["left"] if not (stored and _is_of_turn(one, heard))]
+    left = [pending for pending in heard["left"] if not (stored and _is_of_turn(pending, heard))]
     others = [*dict.fromkeys((*heard["others"], *done, *came))]
     ended = Heard(**{**heard, "others": others, "left": left})
     return {} if ended == heard else {HEARD: ended}

@@ -94,7 +94,7 @@ def create_reminder_node(
     def reminded(step: Step) -> Flow[Update]:
         with step.without("remind"):
             return (yield from remind(step, asking))
-        return {**_nothing_due(step), **step.errors(known=True)}
+        return {**_nothing_due(step), **step.errors(same_turn=True)}
 
     return node.NodeConfig(context, coordinator, name, on_error).node(reminded)
 
@@ -159,8 +159,8 @@ class Reminding:
         """Return what cues are looked for in."""
         if self.query is None:
             return storable(node.text_of(node.last_question(step.messages))) or None
-        given = node.of_state(step.state, self.query)
-        return None if given is None else str(given)
+        value = node.of_state(step.state, self.query)
+        return None if value is None else str(value)
 
 
 def remind(step: Step, asking: Reminding) -> Flow[Update]:
@@ -168,10 +168,12 @@ def remind(step: Step, asking: Reminding) -> Flow[Update]:
     if asking.lease_seconds is not None:
         node.check_keys(step.config, "reminders")
     memory, before = step.memory, step.read("reminders")
-    answers = [one for one in step.messages if isinstance(one, AIMessage)]
+    answers = [message for message in step.messages if isinstance(message, AIMessage)]
     # A model's last message is known by its id, else by how many there are.
     answer = (answers[-1].id if answers else None) or len(answers)
-    yield from _delivered(step, [one for one in before or () if _newer(answer, one.get("after"))])
+    yield from _delivered(
+        step, [reminder for reminder in before or () if _newer(answer, reminder.get("after"))]
+    )
     raised = yield from asked(
         memory.reminders.due,
         asking.question(step),
@@ -184,25 +186,33 @@ def remind(step: Step, asking: Reminding) -> Flow[Update]:
         judge=asking.judge,
     )
     text = reminders_text(raised, zone=memory.context.zone, now=memory.now)
-    told = [{**intentions.facts(one), "after": answer} for one in raised]
-    update: Update = {"reminders": told, "reminders_text": text}
+    reminders = [{**intentions.facts(reminder), "after": answer} for reminder in raised]
+    update: Update = {"reminders": reminders, "reminders_text": text}
     if before is None:
         listed = (yield from asked(memory.reminders.list)) if asking.at_start else []
-        keys = {(one.namespace, one.key) for one in raised}
-        others = [one for one in listed if (one.namespace, one.key) not in keys]
+        keys = {(reminder.namespace, reminder.key) for reminder in raised}
+        others = [
+            intention for intention in listed if (intention.namespace, intention.key) not in keys
+        ]
         update["intentions"] = [
-            {"key": one.key, "content": one.content, "priority": str(one.priority)}
-            for one in others[: asking.at_start]
+            {
+                "key": intention.key,
+                "content": intention.content,
+                "priority": str(intention.priority),
+            }
+            for intention in others[: asking.at_start]
         ]
     if asking.as_message and text:
         update["messages"] = [SystemMessage(text, id=str(uuid5(NAMESPACE_OID, step.run.id)))]
     return update
 
 
-def _delivered(step: Step, told: Sequence[Mapping[str, Any]]) -> Flow[None]:
+def _delivered(step: Step, reminders: Sequence[Mapping[str, Any]]) -> Flow[None]:
     """Say that a model has seen what it was told: no answer is lost where that is refused."""
     with node.going_on("acknowledge"):
-        yield from asked(step.memory.reminders.acknowledge, *[one["token"] for one in told])
+        yield from asked(
+            step.memory.reminders.acknowledge, *[reminder["token"] for reminder in reminders]
+        )
 
 
 def _newer(answer: str | int, before: str | int | None) -> bool:
@@ -226,30 +236,32 @@ def reminders_text(
         prompt = reminders_text(memory.reminders.due("Anna asked about the budget"))
         ```
     """
-    return recalled_text((), reminders=[reminder_line(one, zone, now) for one in reminders])
-
-
-def reminder_line(
-    one: Reminder | Intention, zone: tzinfo = UTC, now: datetime | None = None
-) -> str:
-    """Write a reminder as a line of a prompt: its handle, what is to be done, when, how urgent."""
-    usual = one.priority is intentions.Priority.MEDIUM
-    told = [*_when(one, zone, now)]
-    told += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=one.priority)]
-    return prompts.REMINDERS_ONE.format(
-        handle=f"{nouns.bracketed(nouns.handle_of(one.namespace, one.key))} ",
-        content=indented(quoted(one.content)),
-        why=prompts.REMINDERS_WHY.format(why="; ".join(told)) if told else "",
+    return recalled_text(
+        (), reminders=[reminder_line(reminder, zone, now) for reminder in reminders]
     )
 
 
-def _when(one: Reminder | Intention, zone: tzinfo, now: datetime | None) -> Iterator[str]:
+def reminder_line(
+    reminder: Reminder | Intention, zone: tzinfo = UTC, now: datetime | None = None
+) -> str:
+    """Write a reminder as a line of a prompt: its handle, what is to be done, when, how urgent."""
+    usual = reminder.priority is intentions.Priority.MEDIUM
+    reasons = [*_when(reminder, zone, now)]
+    reasons += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=reminder.priority)]
+    return prompts.REMINDERS_ONE.format(
+        handle=f"{nouns.bracketed(nouns.handle_of(reminder.namespace, reminder.key))} ",
+        content=indented(quoted(reminder.content)),
+        why=prompts.REMINDERS_WHY.format(why="; ".join(reasons)) if reasons else "",
+    )
+
+
+def _when(reminder: Reminder | Intention, zone: tzinfo, now: datetime | None) -> Iterator[str]:
     """Tell when, or why, a reminder is raised; nothing of one that waits for no moment."""
-    trigger = one.trigger
+    trigger = reminder.trigger
     if not isinstance(trigger, At):
         yield labelled(quoted(str(trigger)))
     elif trigger.moment is not None:
-        due_at = one.due_at if now is None else latest_of(trigger, one.due_at, now)
+        due_at = reminder.due_at if now is None else latest_of(trigger, reminder.due_at, now)
         there = due_at.astimezone(checks.zone_of(trigger.timezone) if trigger.every else zone)
         yield f"{long_day(there.date())}, {there:%H:%M}"
         if trigger.every:
@@ -260,9 +272,9 @@ _STARTED: Final = ("hooks", "reminders", "reminders_text")
 """What a session's start writes that must not be lost."""
 
 
-def merged(known: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
+def merged(before: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
     """Keep what the hooks did last, each under its name."""
-    return {**(known or {}), **(new or {})}
+    return {**(before or {}), **(new or {})}
 
 
 class HookState(recall.MemoryState, total=False):
@@ -326,9 +338,9 @@ def create_session_start_node(
         done = yield from step.hooked(remind(step, asking))
         if "error" in done:
             return {**_nothing_due(step), "hooks": {name: done}}
-        keys = {"reminders": [one["key"] for one in done["reminders"]]}
+        keys = {"reminders": [reminder["key"] for reminder in done["reminders"]]}
         if "intentions" in done:
-            keys["pending"] = [one["key"] for one in done["intentions"]]
+            keys["pending"] = [intention["key"] for intention in done["intentions"]]
         return {**done, "hooks": {name: keys}}
 
     return node.NodeConfig(context, coordinator, name, on_error, "tell").node(start, _STARTED)
@@ -384,12 +396,15 @@ def _prompted(step: Step, *, prompt: OfState | None, options: dict[str, Any]) ->
     hooks = MemoryHooks(step.memory, **options)
     if prompt is None:
         by = yield from speakers.speakers_in(step.config, step.memory.gate)
-        people = (one for one in speakers.unanswered(step.messages) if by.person(one))
-        said = [(storable(node.text_of(one)), one.id, by.of(one)["speaker"]) for one in people]
+        people = (message for message in speakers.unanswered(step.messages) if by.person(message))
+        submissions = [
+            (storable(node.text_of(message)), message.id, by.of(message)["speaker"])
+            for message in people
+        ]
     else:
-        said = [(str(node.of_state(step.state, prompt) or ""), None, "user")]
+        submissions = [(str(node.of_state(step.state, prompt) or ""), None, "user")]
     done: dict[str, Any] = {}
-    for text, message_id, speaker in said:
+    for text, message_id, speaker in submissions:
         if text.strip() and "error" not in done:
             done = yield from step.hooked(_submitted(hooks, text, message_id, speaker))
     return {"hooks": {step.node.name: done}}
@@ -455,18 +470,18 @@ def _kept(
     step: Step, todos: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]
 ) -> Flow[dict[str, Any]]:
     """Keep how todos were done; each is one thing in the turn of its message."""
-    hooks, said = MemoryHooks(step.memory), step.messages
+    hooks, conversation = MemoryHooks(step.memory), step.messages
     now = step.memory.tiered_store.flows.now
     fresh, seeing = newly_completed(map(_readable, todos), seen, now)
     stored, trust = [], 1.0
     if fresh:
         trust = yield from speakers.trust_of(step)
-    question = node.last_question(said)
-    for one in fresh:
-        done = {"steps": messages.steps_of(one["content"], said), **one}
-        of = str(None if question is None else question.id), str(one.get("id") or one["content"])
-        how: Any = {"trust": trust, "key": hooks.key(*of, "todo")}
-        result = yield from asked(hooks.on_todo_write_complete, done, **how)
+    question = node.last_question(conversation)
+    for todo in fresh:
+        done = {"steps": messages.steps_of(todo["content"], conversation), **todo}
+        of = str(None if question is None else question.id), str(todo.get("id") or todo["content"])
+        options: Any = {"trust": trust, "key": hooks.key(*of, "todo")}
+        result = yield from asked(hooks.on_todo_write_complete, done, **options)
         if result is not None:
             stored.append(_facts(result))
     return {"seen": seeing, "stored": stored} if stored else {"seen": seeing}
@@ -476,7 +491,9 @@ def _readable(todo: Any) -> Any:
     """A todo as Postgres can hold it: a model may write anything."""
     if not isinstance(todo, Mapping):
         return todo
-    return {name: storable(one) if isinstance(one, str) else one for name, one in todo.items()}
+    return {
+        name: storable(value) if isinstance(value, str) else value for name, value in todo.items()
+    }
 
 
 def create_session_end_node(
@@ -527,23 +544,25 @@ def _ended(
     over = node.of_state(step.state, ended, default=None)
     if over is None or not checks.checked_flag(over, "whether the session ended"):
         return {"session": None}
-    told = {
-        name: node.of_state(step.state, one, None) for name, one in of.items() if one is not None
+    fields = {
+        name: node.of_state(step.state, source, None)
+        for name, source in of.items()
+        if source is not None
     }
-    told["trust"] = yield from speakers.trust_of(step)
-    stopping = _stopped(step.memory, told, model)
+    fields["trust"] = yield from speakers.trust_of(step)
+    stopping = _stopped(step.memory, fields, model)
     if step.memory.context.session_id is None:  # a mistake, which is raised
         return {"session": (yield from stopping)}
     return {"session": (yield from step.hooked(stopping))}
 
 
 def _stopped(
-    memory: MemoryCoordinator, told: dict[str, Any], model: BaseChatModel | None
+    memory: MemoryCoordinator, fields: dict[str, Any], model: BaseChatModel | None
 ) -> Flow[dict[str, Any]]:
-    stop = yield from asked(MemoryHooks(memory).on_session_stop, told, model=model)
+    stop = yield from asked(MemoryHooks(memory).on_session_stop, fields, model=model)
     report = asdict(stop.report).items()
     return {
-        **{name: list(one) if isinstance(one, tuple) else one for name, one in report},
-        "events": [one.key for one in stop.events if one.stored],
-        "concepts": [one.key for one in stop.concepts if one.stored],
+        **{name: list(value) if isinstance(value, tuple) else value for name, value in report},
+        "events": [event.key for event in stop.events if event.stored],
+        "concepts": [concept.key for concept in stop.concepts if concept.stored],
     }

@@ -146,33 +146,35 @@ def _ask(step: Step, *, most: int) -> Flow[Update]:
 def _decide(step: Step) -> Flow[Update]:
     """Do what was decided; what was changed since waits for another review."""
     decided: list[Decided] = step.state["decided"]
-    waiting = {one.id for one in (yield from _held(step.memory))}
-    for one in decided:
-        if one["id"] in waiting:  # else it was dealt with already
-            yield from _carried_out(step.memory, one)
-    since = {one["id"]: datetime.fromisoformat(one["since"]) for one in decided}
+    waiting = {held.id for held in (yield from _held(step.memory))}
+    for decision in decided:
+        if decision["id"] in waiting:  # else it was dealt with already
+            yield from _carried_out(step.memory, decision)
+    since = {decision["id"]: datetime.fromisoformat(decision["since"]) for decision in decided}
     done = yield from asked(step.memory.admin.decisions, since)
-    ruled = [(one["key"], done[one["id"]]) for one in decided if one["id"] in done]
+    ruled = [
+        (decision["key"], done[decision["id"]]) for decision in decided if decision["id"] in done
+    ]
     return {
         "reviewed": [
-            {"key": key, "decision": _DECISIONS[one.kind], "reason": one.reason}
-            for key, one in ruled
+            {"key": key, "decision": _DECISIONS[ruling.kind], "reason": ruling.reason}
+            for key, ruling in ruled
         ]
     }
 
 
-def _carried_out(memory: MemoryCoordinator, one: Decided) -> Flow[None]:
+def _carried_out(memory: MemoryCoordinator, decision: Decided) -> Flow[None]:
     """Release or reject one, unless it was changed, or somebody was quicker."""
-    verb: Any = memory.admin.release if one["decision"] == "release" else memory.admin.reject
-    version = datetime.fromisoformat(one["version"])
+    verb: Any = memory.admin.release if decision["decision"] == "release" else memory.admin.reject
+    version = datetime.fromisoformat(decision["version"])
     try:
-        yield from asked(verb, one["key"], reason=one["reason"], version=version)
+        yield from asked(verb, decision["key"], reason=decision["reason"], version=version)
     except ConflictError:
         return
     except InvalidInputError as error:
         if error.code != "not_quarantined":
             raise
-        if one["id"] in {each.id for each in (yield from _held(memory))}:
+        if decision["id"] in {each.id for each in (yield from _held(memory))}:
             raise  # it is not that somebody was quicker: another memory has its key
 
 
@@ -185,25 +187,25 @@ def _held(memory: MemoryCoordinator) -> Flow[list[Quarantined]]:
 def _payload(held: Sequence[Quarantined]) -> dict[str, Any]:
     shown = [
         prompts.HELD_ONE.format(
-            key=labelled(one.key),
-            source=labelled(one.source),
-            trust=f"{one.trust:g}",
-            why=labelled(one.reason),
-            content=quoted(one.content),
+            key=labelled(memory.key),
+            source=labelled(memory.source),
+            trust=f"{memory.trust:g}",
+            why=labelled(memory.reason),
+            content=quoted(memory.content),
         )
-        for one in held
+        for memory in held
     ]
     memories = [
         {
-            **{name: getattr(one, name) for name in _TOLD},
-            "namespace": list(one.namespace),
-            "content": quoted(one.content),
-            "reason": quoted(one.reason),
-            "tier": one.tier.value,
-            "quarantined_at": one.quarantined_at.isoformat(),
-            "version": one.version.isoformat(),
+            **{name: getattr(memory, name) for name in _TOLD},
+            "namespace": list(memory.namespace),
+            "content": quoted(memory.content),
+            "reason": quoted(memory.reason),
+            "tier": memory.tier.value,
+            "quarantined_at": memory.quarantined_at.isoformat(),
+            "version": memory.version.isoformat(),
         }
-        for one in held
+        for memory in held
     ]
     text = "\n".join([prompts.HELD_HEAD, *shown, prompts.HELD_TAIL])
     return {"memories": memories, "text": text, "how": _FORM}
@@ -220,12 +222,12 @@ def _decided(
     """
     if not isinstance(answer, Mapping) or not all(isinstance(key, str) for key in answer):
         raise InvalidInputError(f"{short(answer)} is no decision: {_FORM}")
-    said = {key: _said(key, one) for key, one in answer.items()}
-    keys = [one.key for one in held]
-    seen = {one["key"]: one for one in shown}
-    waiting = {one["key"]: one for one in _payload(held)["memories"]}
+    decisions = {key: _said(key, value) for key, value in answer.items()}
+    keys = [memory.key for memory in held]
+    seen = {memory["key"]: memory for memory in shown}
+    waiting = {memory["key"]: memory for memory in _payload(held)["memories"]}
     decided: list[Any] = []
-    for key, (decision, reason, named) in said.items():
+    for key, (decision, reason, named) in decisions.items():
         stands = waiting.get(key)
         which = stands or seen.get(key)
         version = named or (seen[key]["version"] if key in seen else None)
@@ -241,12 +243,12 @@ def _decided(
     return decided
 
 
-def _said(key: str, said: object) -> tuple[str, str, str | None]:
+def _said(key: str, value: object) -> tuple[str, str, str | None]:
     """Read what somebody decided about a memory: the decision, the reason, and the version."""
-    given = {"decision": said} if isinstance(said, str) else said
-    if not isinstance(given, Mapping) or given.keys() - {"decision", "reason", "version"}:
-        raise InvalidInputError(f"{short(said)} is no decision about {key!r}: {_FORM}")
-    decision, reason, version = (given.get(one) for one in ("decision", "reason", "version"))
+    fields = {"decision": value} if isinstance(value, str) else value
+    if not isinstance(fields, Mapping) or fields.keys() - {"decision", "reason", "version"}:
+        raise InvalidInputError(f"{short(value)} is no decision about {key!r}: {_FORM}")
+    decision, reason, version = (fields.get(name) for name in ("decision", "reason", "version"))
     if not isinstance(decision, str) or decision not in _DONE:
         raise InvalidInputError(f"{short(decision, 40)} is no decision about {key!r}: {_FORM}")
     if reason is not None and (not isinstance(reason, str) or not reason.strip()):

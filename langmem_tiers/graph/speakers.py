@@ -55,14 +55,14 @@ def trust_after(
     """
     least, tools = 1.0, gate.policy.trust.of_source(Source.TOOL)
     heard: dict[tuple[str, Source], None] = {}
-    for one in since(messages, person):
-        least = min(least, one.additional_kwargs.get(TRUST, 1.0))
-        for text in _brought(one):
+    for message in since(messages, person):
+        least = min(least, message.additional_kwargs.get(TRUST, 1.0))
+        for text in _brought(message):
             least = min(least, tools)
             heard[text, Source.TOOL] = None
-        if is_humans(one) and not person(one):
+        if is_humans(message) and not person(message):
             least = min(least, trust)
-            heard[storable(str(one.text)), Source.AGENT] = None
+            heard[storable(str(message.text)), Source.AGENT] = None
     for text, source in heard:
         if text.strip():
             least = min(least, trust_in(NewMemory(content=text, source=source), gate.policy))
@@ -75,12 +75,14 @@ def messages_so_far(config: RunnableConfig) -> list[BaseMessage]:
     Of a run that keeps its messages under another key nobody knows what it heard: it is as if a
     tool had said something.
     """
-    found = channel(config, "messages")
-    return [ToolMessage("", tool_call_id="")] if found is node.MISSING else _listed(found)
+    value = channel(config, "messages")
+    return [ToolMessage("", tool_call_id="")] if value is node.MISSING else _listed(value)
 
 
-def _listed(found: Any) -> list[BaseMessage]:
-    return [one for one in found if isinstance(one, BaseMessage)] if isinstance(found, list) else []
+def _listed(value: Any) -> list[BaseMessage]:
+    return (
+        [item for item in value if isinstance(item, BaseMessage)] if isinstance(value, list) else []
+    )
 
 
 def _brought(message: BaseMessage) -> Iterator[str]:
@@ -109,12 +111,12 @@ def _texts(part: Any) -> Iterator[str]:
     if isinstance(part, str):
         yield storable(part)
     elif isinstance(part, Mapping):
-        for name, one in part.items():
+        for name, value in part.items():
             if name not in _OPAQUE:
-                yield from _texts(one)
+                yield from _texts(value)
     elif isinstance(part, Sequence):
-        for one in part:
-            yield from _texts(one)
+        for value in part:
+            yield from _texts(value)
 
 
 HEARD: Final = "memory_heard"
@@ -187,14 +189,14 @@ def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
     if begun is None or not within:
         # Nobody knows what the runs between the two have heard.
         trust = min(trust, usual)
-    known: Callable[[str], bool]
+    is_node: Callable[[str], bool]
     if begun is not None and within:
-        state, known = _held(begun), partial(_is_node, begun)
+        state, is_node = _held(begun), partial(_is_node, begun)
     else:
         state = yield from _saved(config)
-        nodes = [one.removeprefix(_NODE.format("")) for one in state if one.startswith("branch:")]
-        known = nodes.__contains__
-    return Speakers(_spoken(state, known), lambda name: own(name) or known(name), trust)
+        nodes = [key.removeprefix(_NODE.format("")) for key in state if key.startswith("branch:")]
+        is_node = nodes.__contains__
+    return Speakers(_spoken(state, is_node), lambda name: own(name) or is_node(name), trust)
 
 
 def trusting(
@@ -210,9 +212,9 @@ def trusting(
     """
     if speakers is None:
         speakers = yield from speakers_in(config, gate)
-    said = said_of(channel(config, HEARD))
-    if said is not None and speakers.spoken is None:
-        speakers = speakers._replace(spoken=said)
+    spoken = said_of(channel(config, HEARD))
+    if spoken is not None and speakers.spoken is None:
+        speakers = speakers._replace(spoken=spoken)
     heard = partial(trust_after, messages, gate, speakers.person, speakers.trust)
     return (yield from apart(heard, sys.maxsize))
 
@@ -224,8 +226,8 @@ def trust_of(step: Step) -> Flow[float]:
 
 def said_of(heard: Any) -> frozenset[str] | None:
     """Return the ids of people's messages in a turn that the middleware heard; None without it."""
-    known = isinstance(heard, Mapping) and "said" in heard
-    return frozenset(heard["said"]) if known else None
+    is_heard = isinstance(heard, Mapping) and "said" in heard
+    return frozenset(heard["said"]) if is_heard else None
 
 
 def begun_in(config: RunnableConfig) -> RunnableConfig | None:
@@ -238,20 +240,20 @@ def begun_in(config: RunnableConfig) -> RunnableConfig | None:
     if begun is None or len(levels) <= _OUTERMOST or len(_levels(begun)) != len(levels) - 1:
         return None
     pairs = zip(_levels(begun), levels[:-1], strict=True)
-    around = all(one == other or one.partition(":")[0] == other for one, other in pairs)
+    around = all(task == other or task.partition(":")[0] == other for task, other in pairs)
     return begun if around else None
 
 
 def _levels(config: RunnableConfig) -> list[str]:
     """Return the tasks that a run is in, the outermost first, and its own last."""
     place = (config.get("configurable") or {}).get("checkpoint_ns") or ""
-    return [one for one in str(place).split("|") if one and not one.isdigit()]
+    return [part for part in str(place).split("|") if part and not part.isdigit()]
 
 
 def _is_node(config: RunnableConfig, name: str) -> bool:
     """Tell whether the graph of a task's run has a node of this name."""
-    found = channel(config, _NODE.format(name))
-    return node.READ in (config.get("configurable") or {}) and found is not node.MISSING
+    value = channel(config, _NODE.format(name))
+    return node.READ in (config.get("configurable") or {}) and value is not node.MISSING
 
 
 def _held(config: RunnableConfig) -> dict[str, Any]:
@@ -259,51 +261,57 @@ def _held(config: RunnableConfig) -> dict[str, Any]:
     read: Any = (config.get("configurable") or {}).get(node.READ)
     if read is None:
         return {}
-    given = (one for one in getattr(read, "args", ()) if isinstance(one, Mapping))
-    names = [*next(given, {"messages": None})]
+    mappings = (argument for argument in getattr(read, "args", ()) if isinstance(argument, Mapping))
+    names = [*next(mappings, {"messages": None})]
     return {name: channel(config, name) for name in names}
 
 
 def _saved(config: RunnableConfig) -> Flow[dict[str, Any]]:
     """Return the outermost run's state when its step began, if a checkpointer tells it."""
-    known: Mapping[str, Any] = config.get("configurable") or {}
-    saver: Any = known.get("__pregel_checkpointer")
-    first = (known.get("checkpoint_map") or {}).get("")
+    configurable: Mapping[str, Any] = config.get("configurable") or {}
+    saver: Any = configurable.get("__pregel_checkpointer")
+    first = (configurable.get("checkpoint_map") or {}).get("")
     if first is None or not hasattr(saver, "aget_tuple"):
         return {}
-    at: Any = {"thread_id": known.get("thread_id"), "checkpoint_ns": "", "checkpoint_id": first}
-    found = yield from asked(saver.get_tuple, {"configurable": at})
-    return {} if found is None else dict(found.checkpoint["channel_values"])
+    at: Any = {
+        "thread_id": configurable.get("thread_id"),
+        "checkpoint_ns": "",
+        "checkpoint_id": first,
+    }
+    saved = yield from asked(saver.get_tuple, {"configurable": at})
+    return {} if saved is None else dict(saved.checkpoint["channel_values"])
 
 
 def _spoken(state: Mapping[str, Any], named: Callable[[str], bool]) -> frozenset[str]:
     """Return the ids of people's messages in the run that has this state."""
-    several = [one for found in state.values() for one in _humans(found)]
-    if (said := said_of(state.get(HEARD))) is not None:
-        several = [one for one in several if one.id in said]
-    mine = (one for one in several if not (one.name and named(one.name)))
-    return frozenset(one.id for one in mine if one.id and not one.additional_kwargs.get(SUMMARY))
+    humans = [human for value in state.values() for human in _humans(value)]
+    if (spoken := said_of(state.get(HEARD))) is not None:
+        humans = [human for human in humans if human.id in spoken]
+    mine = (human for human in humans if not (human.name and named(human.name)))
+    return frozenset(
+        human.id for human in mine if human.id and not human.additional_kwargs.get(SUMMARY)
+    )
 
 
-def _humans(found: Any) -> Iterator[HumanMessage]:
+def _humans(value: Any) -> Iterator[HumanMessage]:
     """Find the human messages in the value of a key: a message, messages, or a run's input."""
-    if isinstance(found, HumanMessage):
-        yield found
-    elif isinstance(found, Mapping):
-        for one in found.values():
-            yield from _humans(one) if isinstance(one, list | tuple) else ()
-    elif isinstance(found, list | tuple):
-        yield from (one for one in found if isinstance(one, HumanMessage))
+    if isinstance(value, HumanMessage):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _humans(item) if isinstance(item, list | tuple) else ()
+    elif isinstance(value, list | tuple):
+        yield from (item for item in value if isinstance(item, HumanMessage))
 
 
 def _trusted(begun: RunnableConfig, gate: Gate) -> float:
     """Return how far to trust what a run says to a run that it begins."""
-    found, usual = channel(begun, "messages"), gate.policy.trust.of_source(Source.TOOL)
-    if not isinstance(found, list):  # nobody knows what the run heard
+    value, usual = channel(begun, "messages"), gate.policy.trust.of_source(Source.TOOL)
+    if not isinstance(value, list):  # nobody knows what the run heard
         return usual
-    said = said_of(channel(begun, HEARD))
-    theirs = Speakers(said, partial(_is_node, begun), usual).person
-    return trust_after(_listed(found), gate, is_humans if said is None else theirs, usual)
+    spoken = said_of(channel(begun, HEARD))
+    theirs = Speakers(spoken, partial(_is_node, begun), usual).person
+    return trust_after(_listed(value), gate, is_humans if spoken is None else theirs, usual)
 
 
 _LONGEST: Final = 20_000
@@ -324,11 +332,11 @@ class Answer(NamedTuple):
 def unanswered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Find the human messages since an agent's last word; before it, if that ends the messages."""
     humans: list[BaseMessage] = []
-    for place, one in enumerate(reversed(messages)):
-        if place and isinstance(one, AIMessage) and not one.tool_calls:
+    for place, message in enumerate(reversed(messages)):
+        if place and isinstance(message, AIMessage) and not message.tool_calls:
             break
-        if is_humans(one):
-            humans.append(one)
+        if is_humans(message):
+            humans.append(message)
     return humans[::-1]
 
 
@@ -352,11 +360,21 @@ def last_word(messages: Sequence[BaseMessage], response: object) -> Answer | Non
         if response is not None and (
             response == call["args"] or type(response).__name__ == call["name"]
         ):
-            told = json.dumps(call["args"], ensure_ascii=False, default=str)
-            after = [one for one in messages if getattr(one, "tool_call_id", "") != call["id"]]
-            return Answer(asking, "\n".join(filter(None, (text_of(asking), told))), after)
-    calls = [one for one in answered_in(messages[until - 1 :]) if not (one.failed or one.held)]
-    brought = [one.said for one in calls if TRUST not in one.answer.additional_kwargs]
+            arguments = json.dumps(call["args"], ensure_ascii=False, default=str)
+            after = [
+                message
+                for message in messages
+                if getattr(message, "tool_call_id", "") != call["id"]
+            ]
+            return Answer(asking, "\n".join(filter(None, (text_of(asking), arguments))), after)
+    calls = [
+        answered
+        for answered in answered_in(messages[until - 1 :])
+        if not (answered.failed or answered.held)
+    ]
+    brought = [
+        answered.said for answered in calls if TRUST not in answered.answer.additional_kwargs
+    ]
     return Answer(asking, "\n".join(brought), messages)
 
 
@@ -390,8 +408,8 @@ def keys_seen(messages: Sequence[BaseMessage], config: RunnableConfig) -> set[st
     """
     begun, seen = begun_in(config), set[str]()
     around = [] if begun is None else _listed(channel(begun, "messages"))
-    for one in (*around, *messages):
-        if isinstance(one, HumanMessage | AIMessage):
-            key = key_of(one, config)
+    for message in (*around, *messages):
+        if isinstance(message, HumanMessage | AIMessage):
+            key = key_of(message, config)
             seen |= {key, str(uuid5(UUID(key), _AGENT))}
     return seen

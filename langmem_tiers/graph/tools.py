@@ -107,13 +107,13 @@ def create_search_memory_tool(
                 items = yield from asked(searched.run, _found(searched, op, _user()))
             else:
                 items = yield from _answers(searched, op)
-        text = json.dumps([one.dict() for one in items], ensure_ascii=False)
+        text = json.dumps([item.dict() for item in items], ensure_ascii=False)
         return (text, items) if response_format == "content_and_artifact" else text
 
-    said = checks.checked_kind(instructions, str, "instructions")
-    told = prompts.SEARCH_MEMORY.format(instructions=said)
+    ending = checks.checked_kind(instructions, str, "instructions")
+    description = prompts.SEARCH_MEMORY.format(instructions=ending)
     further: Any = {"brought": _items_in, "response_format": response_format}
-    return made(search_memory, name, told, _SearchMemory, **further)
+    return made(search_memory, name, description, _SearchMemory, **further)
 
 
 def create_manage_memory_tool(
@@ -172,10 +172,10 @@ def create_manage_memory_tool(
             return (yield from _managed(_store(store), _filled(labels), action, id, content))
 
     advice = prompts.MANAGE_MEMORY_INSTRUCTIONS if instructions is None else instructions
-    said = checks.checked_kind(advice, str, "instructions")
-    told = prompts.MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=said)
+    ending = checks.checked_kind(advice, str, "instructions")
+    description = prompts.MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=ending)
     schema = _manage_schema(name, schema, actions)
-    return made(manage_memory, name, told, schema, schema_extra=_REQUIRED)
+    return made(manage_memory, name, description, schema, schema_extra=_REQUIRED)
 
 
 _REQUIRED: Final = {"required": list[str]()}
@@ -193,8 +193,8 @@ class _SearchMemory(BaseModel):
 
 def _items_in(answer: ToolMessage) -> list[Any]:
     """The values of the memories that an answer brings, as JSON."""
-    found = json.loads(answer.text) if answer.status != "error" else []
-    return [one["value"] for one in found]
+    items = json.loads(answer.text) if answer.status != "error" else []
+    return [item["value"] for item in items]
 
 
 def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[BaseModel]:
@@ -214,13 +214,14 @@ def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[Ba
 
 
 def _permitted(actions: Sequence[Action] | None) -> tuple[Action, ...]:
-    given = () if actions is None else checks.checked_list(actions, "actions_permitted", "actions")
+    listed = () if actions is None else checks.checked_list(actions, "actions_permitted", "actions")
     named = {
-        checks.checked_choice(one, _ACTIONS, "an action of actions_permitted") for one in given
+        checks.checked_choice(action, _ACTIONS, "an action of actions_permitted")
+        for action in listed
     }
     if not named:
         raise InvalidInputError(f"actions_permitted is empty: name some of {', '.join(_ACTIONS)}")
-    return tuple(one for one in _ACTIONS if one in named)
+    return tuple(action for action in _ACTIONS if action in named)
 
 
 def _verbs(actions: Sequence[Action]) -> str:
@@ -230,13 +231,13 @@ def _verbs(actions: Sequence[Action]) -> str:
 
 
 def _managed(
-    store: BaseStore, labels: tuple[str, ...], action: Action, given: UUID | None, content: Any
+    store: BaseStore, labels: tuple[str, ...], action: Action, memory_id: UUID | None, content: Any
 ) -> Flow[str]:
     """Do what a model wants; what became of it, in words for the model."""
-    context_tools.check_wanted(action, given, content)
-    said = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
-    value: Any = None if action == "delete" else {"content": said}
-    put = PutOp(labels, str(given or uuid4()), value)
+    context_tools.check_wanted(action, memory_id, content)
+    plain = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
+    value: Any = None if action == "delete" else {"content": plain}
+    put = PutOp(labels, str(memory_id or uuid4()), value)
     if not isinstance(store, OurStore):
         yield from asked(store.put, labels, put.key, value)
     else:
@@ -252,9 +253,9 @@ def _managed(
 
 
 def _checked(namespace: tuple[str, ...] | str) -> tuple[str, ...]:
-    given = (namespace,) if isinstance(namespace, str) else namespace
-    labels = tuple(checks.checked_list(given, "the namespace", "labels"))
-    if not labels or "" in [one for one in labels if isinstance(one, str)]:
+    names = (namespace,) if isinstance(namespace, str) else namespace
+    labels = tuple(checks.checked_list(names, "the namespace", "labels"))
+    if not labels or "" in [label for label in labels if isinstance(label, str)]:
         raise InvalidInputError(
             f"the namespace is {short(namespace)}: name one label at least, and no empty one, such "
             "as ('memories', '{user_id}'); without any a tool would reach every tenant"
@@ -279,12 +280,12 @@ def _user() -> str | None:
     return None
 
 
-def _store(given: BaseStore | None) -> BaseStore:
-    if given is not None:
-        return given
+def _store(store: BaseStore | None) -> BaseStore:
+    if store is not None:
+        return store
     with suppress(RuntimeError, KeyError):
-        if (store := get_store()) is not None:
-            return store
+        if (graph_store := get_store()) is not None:
+            return graph_store
     raise ConfigurationError(
         "the tool runs outside a graph, or in one without a store: create it with store=…, or the "
         "graph with compile(store=…) or create_agent(…, store=…)"
@@ -310,12 +311,12 @@ def _changed(store: OurStore, put: PutOp, action: str, trust: float) -> Flow[Sto
     wanted = ops.to_write(put, flows.options)
     if put.value is not None:
         content = checked_content(_read(put.value["content"]))
-        said = NewMemory(content=content, memory_type=None, source=Source.AGENT, trust=trust)
-        verdict = _GATE.of(said)
+        new_memory = NewMemory(content=content, memory_type=None, source=Source.AGENT, trust=trust)
+        verdict = _GATE.of(new_memory)
         if verdict.destination is None:
             return result_of(verdict)
-        told = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}
-        noted = put._replace(value=told, ttl=flows.default_ttl, index=["content"])
+        value = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}
+        noted = put._replace(value=value, ttl=flows.default_ttl, index=["content"])
         held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
         whole = ops.to_write(noted, flows.options)
         wanted = replace(whole, trust=verdict.trust, named=True, held=held)
@@ -325,9 +326,9 @@ def _changed(store: OurStore, put: PutOp, action: str, trust: float) -> Flow[Sto
     return None if put.value is None else unjudged_as(wanted, applied)
 
 
-def _standing(one: Write, moment: Moment) -> Call:
+def _standing(wanted: Write, moment: Moment) -> Call:
     """Asks what stands under its key, and whether a recall shows it."""
-    params = {**keys_of([one]), **recalls.visibility(moment)}
+    params = {**keys_of([wanted]), **recalls.visibility(moment)}
     return Call("standing_under_keys", params)
 
 
@@ -377,21 +378,26 @@ def _found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Sear
     best = yield from only(recalls.recall([ask], reader_of(store), flows))
     return [
         SearchItem(
-            one.namespace, one.key, dict(one.value), one.created_at, one.updated_at, one.match
+            recollection.namespace,
+            recollection.key,
+            dict(recollection.value),
+            recollection.created_at,
+            recollection.updated_at,
+            recollection.match,
         )
-        for one in best[sought.offset :]
+        for recollection in best[sought.offset :]
     ]
 
 
 def _answers(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
     """A page of a search in any store, without an earlier asking of the query itself."""
     wanted = op.offset + op.limit
-    size, start, found = wanted, 0, list[SearchItem]()
-    while size and len(found) < wanted:
+    size, start, results = wanted, 0, list[SearchItem]()
+    while size and len(results) < wanted:
         about: Any = {"query": op.query, "filter": op.filter, "limit": size, "offset": start}
         items = yield from asked(store.search, op.namespace_prefix, **about)
-        found += [one for one in items if not question.asks_again(one.value, str(op.query))]
+        results += [item for item in items if not question.asks_again(item.value, str(op.query))]
         if len(items) < size:
             break
         start, size = start + size, max(size, _FURTHER)
-    return found[op.offset : wanted]
+    return results[op.offset : wanted]

@@ -72,12 +72,12 @@ class _Turns(NamedTuple):
 
     def going_on(self, step: Step, **further: Any) -> MemoryOrchestrator:
         """The same, of the turn that the state tells of."""
-        if not (known := step.read("turn")):
+        if not (begun := step.read("turn")):
             raise InvalidInputError(
                 "no turn has begun: put the assemble node before this one, and add the key 'turn' "
                 "to the state (MemoryState has it)"
             )
-        return self.turn(step, **further).begin(known)
+        return self.turn(step, **further).begin(begun)
 
     def node(self, body: Callable[[Step], Flow[Update]]) -> Runnable[Any, Update]:
         """A node whose flow is that of a turn, which the store runs."""
@@ -142,7 +142,7 @@ def create_assemble_node(
         else:
             wanted = node.of_state(step.state, prompt)
         text = yield from _context_of(turn, step, storable(str(wanted)), **about)
-        return {"context": text, "turn": turn.to_state(), **step.errors(known=None)}
+        return {"context": text, "turn": turn.to_state(), **step.errors(same_turn=None)}
 
     return turns.node(assemble)
 
@@ -213,34 +213,34 @@ def create_commit_node(
     return turns.node(commit)
 
 
-def _track_calls(turn: MemoryOrchestrator, said: Sequence[BaseMessage]) -> None:
+def _track_calls(turn: MemoryOrchestrator, conversation: Sequence[BaseMessage]) -> None:
     """Track the tool calls since the last human message; what cannot be tracked is told."""
-    for one in messages.calls_of_turn(said):
-        own = speakers.TRUST in one.answer.additional_kwargs
-        if own and one.call["name"] in turn.settings.untracked_tools:
+    for call in messages.calls_of_turn(conversation):
+        own = speakers.TRUST in call.answer.additional_kwargs
+        if own and call.call["name"] in turn.settings.untracked_tools:
             continue
         try:
             turn.track_tool_invocation(
-                one.call["name"],
-                one.call["args"],
-                result=one.said,
-                error=one.said if one.failed else None,
-                duration=seconds_of(one.answer),
-                call_id=one.call["id"],
+                call.call["name"],
+                call.call["args"],
+                result=call.said,
+                error=call.said if call.failed else None,
+                duration=seconds_of(call.answer),
+                call_id=call.call["id"],
             )
         except (BudgetExceededError, InvalidInputError) as refused:  # a model calls any name
             _log.warning("a tool call is not tracked: %s", refused)
             if isinstance(refused, InvalidInputError):
-                turn.leave_out(f"track the call {one.call['id']}", str(refused))
+                turn.leave_out(f"track the call {call.call['id']}", str(refused))
 
 
 def _keep(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
     """Memorize one or several things; what there is no budget for is told, and the turn goes on."""
     alone = isinstance(items, str | Mapping)
-    several = ([items] if items else []) if alone else [] if items is None else items
-    for one in turn.memory.tiered_store.options.bounds.batched(several):
+    listed = ([items] if items else []) if alone else [] if items is None else items
+    for batch in turn.memory.tiered_store.options.bounds.batched(listed):
         try:
-            yield from keeping.memorize(turn, one)
+            yield from keeping.memorize(turn, batch)
         except BudgetExceededError as refused:
             _log.warning("something is not memorized: %s", refused)
 
@@ -250,15 +250,17 @@ def _context_of(turn: MemoryOrchestrator, step: Step, prompt: str, **options: An
 
     It is told if words alone were sought for it, and which of its sources failed.
     """
-    said = step.messages or None
+    conversation = step.messages or None
     try:
-        found = yield from assembly.assemble_context(turn, prompt, messages=said, **options)
+        assembled = yield from assembly.assemble_context(
+            turn, prompt, messages=conversation, **options
+        )
     except BudgetExceededError as refused:
         _log.warning("no context is assembled: %s", refused)
         return ""
-    step.by_words(found.by_words)
-    step.told.update(found.failed)
-    return found.text
+    step.by_words(assembled.by_words)
+    step.failures.update(assembled.failed)
+    return assembled.text
 
 
 def _begun(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
@@ -266,13 +268,13 @@ def _begun(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
 
     A summary that takes the place of all that humans said is no other message.
     """
-    known, question = step.read("turn"), node.last_question(step.messages)
+    begun, question = step.read("turn"), node.last_question(step.messages)
     about = None if question is None else question.id
-    if known and (question is None or known["about"] == about):
-        turn.begin(known)
+    if begun and (question is None or begun["about"] == about):
+        turn.begin(begun)
         return
-    if known:
-        left = MemoryOrchestrator(turn.memory).begin(known)
+    if begun:
+        left = MemoryOrchestrator(turn.memory).begin(begun)
         leaving = orchestrator.leave(left, "another message came")
         if leaving is not None:
             yield from unit(leaving)
@@ -316,8 +318,8 @@ class ToolClock:
 
 def seconds_of(answer: ToolMessage) -> float | None:
     """Return how long the call of an answer took; None if nobody timed it."""
-    found = answer.additional_kwargs.get(SECONDS)
-    return found if isinstance(found, float) else None
+    seconds = answer.additional_kwargs.get(SECONDS)
+    return seconds if isinstance(seconds, float) else None
 
 
 def _now(request: ToolCallRequest) -> datetime:

@@ -62,8 +62,8 @@ class Thread(NamedTuple):
             CheckpointError: if what it holds is no state of a cycle.
         """
 
-        def rank(one: StateSnapshot) -> int:
-            written: int = (one.metadata or {}).get(FENCE, 0)  # type: ignore[assignment]  # ours
+        def rank(snapshot: StateSnapshot) -> int:
+            written: int = (snapshot.metadata or {}).get(FENCE, 0)  # type: ignore[assignment]  # ours
             return written if fence is None or written <= fence else -1
 
         if not history:
@@ -216,7 +216,7 @@ class ConsolidationWorker:
         policy: ConsolidationPolicy | None = None,
         model: BaseChatModel | None = None,
         lease_seconds: float = LEASE_SECONDS,
-        told: Callable[[ConsolidationReport], object] = lambda _: None,
+        on_report: Callable[[ConsolidationReport], object] = lambda _: None,
     ) -> None:
         """Stand on a store and a checkpointer, both open for as long as the worker works.
 
@@ -232,7 +232,7 @@ class ConsolidationWorker:
             model: A chat model for the cycles; see `create_consolidation_graph`.
             lease_seconds: How long after its last word a worker counts as gone. The clocks of all
                 workers agree much better than that.
-            told: Called with each report as its cycle ends.
+            on_report: Called with each report as its cycle ends.
 
         Raises:
             InvalidInputError: for a schedule without `every`, or a lease that is over at once.
@@ -240,7 +240,7 @@ class ConsolidationWorker:
         """
         checked_kind(schedule, ConsolidationSchedule, "schedule")
         tiered(store)
-        checked_function(told, "told")
+        checked_function(on_report, "on_report")
         if schedule.every is None:
             raise errors.InvalidInputError("a worker goes by time alone: give its schedule every=…")
         checked_kind(checkpointer, BaseCheckpointSaver, "checkpointer, such as a PostgresSaver,")
@@ -252,7 +252,7 @@ class ConsolidationWorker:
         self._schedule = schedule
         self._checkpointer = strictly(checkpointer)
         self._lease_seconds = lease_seconds
-        self._told = told
+        self._on_report = on_report
         self._at_work = threading.Lock()
         self._stopping = False
         # Its put may interrupt itself, as a signal handler does; that of an Event would wait.
@@ -306,7 +306,7 @@ class ConsolidationWorker:
                 with self._minding(tenant):
                     report = yield from self._turn(tenant)
                 if report is not None:
-                    self._told(report)
+                    self._on_report(report)
                     reports.append(report)
         return reports
 
@@ -367,10 +367,10 @@ class ConsolidationWorker:
 
     def _cycle(self, mine: Lease, thread: Thread) -> Flow[ConsolidationReport | None]:
         """Begin a cycle, or go on with the one that was broken off."""
-        given, config = thread.ahead(mine.fence)
-        how: Any = {"stream_mode": "values", "durability": "sync"}
-        steps: Any = self._graph.stream(given, config, **how)
-        asteps: Any = self._graph.astream(given, config, **how)
+        state, config = thread.ahead(mine.fence)
+        options: Any = {"stream_mode": "values", "durability": "sync"}
+        steps: Any = self._graph.stream(state, config, **options)
+        asteps: Any = self._graph.astream(state, config, **options)
         number = 0
         try:
             while (yield Ask(partial(next, steps, None), partial(anext, asteps, None))):
@@ -392,10 +392,12 @@ class ConsolidationWorker:
         graph, config = self._graph, config_of(tenant)
 
         async def awaited() -> list[Any]:
-            return [one async for one in graph.aget_state_history(config, limit=_LOOKED_AT)]
+            return [
+                snapshot async for snapshot in graph.aget_state_history(config, limit=_LOOKED_AT)
+            ]
 
-        known = partial(graph.get_state_history, config, limit=_LOOKED_AT)
-        history = yield Ask(lambda: list(known()), awaited)
+        read_history = partial(graph.get_state_history, config, limit=_LOOKED_AT)
+        history = yield Ask(lambda: list(read_history()), awaited)
         return Thread.of(tenant, history, fence)
 
     def _is_due(self, thread: Thread) -> Flow[bool]:
@@ -457,8 +459,8 @@ class Lease:
     def end(self) -> Flow[None]:
         """Let it go."""
         self.ending.set()
-        for one in self.keeping:
-            yield from apart(one.join, sys.maxsize)
+        for thread in self.keeping:
+            yield from apart(thread.join, sys.maxsize)
         try:
             yield from asked(self.store.run, lease.release(self.tenant, self.fence))
         except errors.DatabaseError:

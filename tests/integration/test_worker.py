@@ -111,10 +111,10 @@ async def test_a_worker_runs_until_it_is_stopped(workers: Workers, how: How) -> 
 
     async with asyncio.timeout(60):
         if how == "arun_due":
-            async with workers.awaiting(told=told) as worker:
+            async with workers.awaiting(on_report=told) as worker:
                 await worker.arun(poll_seconds=600)
         else:
-            with workers.blocking(told=told) as worker:
+            with workers.blocking(on_report=told) as worker:
                 await asyncio.to_thread(worker.run, poll_seconds=600)
     assert workers.merged() == {"acme": 1, "beta": 1}
 
@@ -245,7 +245,7 @@ def test_who_is_told_of_a_cycle_and_raises_is_heard(workers: Workers) -> None:
     def told(_: ConsolidationReport) -> None:
         raise RuntimeError("the pager is gone")
 
-    with workers.blocking(told=told) as worker:
+    with workers.blocking(on_report=told) as worker:
         with pytest.raises(RuntimeError, match="the pager is gone"):
             worker.run_due()
         assert worker.failures == {}

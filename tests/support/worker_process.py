@@ -141,7 +141,7 @@ def _work(plan: Plan, tells: Connection) -> None:
                 POLICY, archive=ArchivalPolicy(url=plan.archives, default_importance=0.5)
             ),
             model=Ruling(),
-            told=reports.append,
+            on_report=reports.append,
         )
         while _is_more(worker):
             pass
