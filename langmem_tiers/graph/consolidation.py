@@ -168,13 +168,10 @@ class CycleRun(NamedTuple):
             return self.store.options.user_of(Place(tenant, finding["namespace"])) in (None, user)
 
         return {
-            step: {
-                **step_counts,
-                "findings": [each for each in step_counts["findings"] if seen(each)],
-            }
-            if step_counts.get("findings")
-            else step_counts
-            for step, step_counts in counts.items()
+            step: {**tally, "findings": [each for each in tally["findings"] if seen(each)]}
+            if tally.get("findings")
+            else tally
+            for step, tally in counts.items()
         }
 
     def cycle(self, state: Mapping[str, Any]) -> Cycle:
@@ -231,31 +228,24 @@ def begin(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 
 def select(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """The next batches: of this step, or of the next one that has any."""
-    name, after = state["step"], state["after"]
-    if state["again"] and name in run.steps:
+    current, after = state["step"], state["after"]
+    if state["again"] and current in run.steps:
         return {"batches": [state["again"]], "again": []}
     if state["taken_over"]:
         return _OVER
     names = list(run.steps)
-    start = names.index(name) if name in run.steps else 0  # from the first: again is no harm
+    start = names.index(current) if current in run.steps else 0  # from the first: again is no harm
     cycle = run.cycle(state)
     stay: Counts = {}
-    for step_name in names[start:]:
-        ids = yield from run.steps[step_name].select(
-            cycle, after if step_name == name else 0, BATCH * FAN_OUT
-        )
+    for name in names[start:]:
+        last = after if name == current else 0
+        ids = yield from run.steps[name].select(cycle, last, BATCH * FAN_OUT)
         if ids:
             batches = _chunks(ids)
-            return {
-                "step": step_name,
-                "after": ids[-1],
-                "batches": batches,
-                "again": [],
-                "counts": stay,
-            }
+            return {"step": name, "after": ids[-1], "batches": batches, "again": [], "counts": stay}
         try:
-            if kept := (yield from run.steps[step_name].finish(cycle)):
-                stay[step_name] = {"kept": kept}
+            if kept := (yield from run.steps[name].finish(cycle)):
+                stay[name] = {"kept": kept}
         except errors.ConflictError as error:
             if run.held is not None or error.code != "lease_lost":
                 raise  # a worker that has lost its lease stops

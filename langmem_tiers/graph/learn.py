@@ -156,19 +156,15 @@ def create_promotion_node(
         return {
             "promoted": [
                 {
-                    "key": promotion.key,
-                    "successor": promotion.successor,
-                    "move": promotion.move,
-                    "reason": promotion.reason,
+                    "key": move.key,
+                    "successor": move.successor,
+                    "move": move.move,
+                    "reason": move.reason,
                 }
-                for promotion in promoted
-                if promotion.promoted
+                for move in promoted
+                if move.promoted
             ],
-            "demoted": [
-                {"key": demotion.key, "move": demotion.move}
-                for demotion in demoted
-                if demotion.demoted
-            ],
+            "demoted": [{"key": move.key, "move": move.move} for move in demoted if move.demoted],
         }
 
     return node.NodeConfig(context, coordinator, name, on_error).node(promote)

@@ -299,9 +299,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         call = partial(handler, request.override(**seeing))
         response = yield Ask(call, call)
         if "shown" not in noted:
-            shown = [
-                [list(recollection.namespace), recollection.key] for recollection in turn.found
-            ]
+            shown = [[list(item.namespace), item.key] for item in turn.found]
             pins, reminds = bool(turn.pinned), turn.reminds
             noted = {**noted, "shown": shown, "pins": pins, "reminds": reminds}
             with step.without("remind"):
@@ -391,14 +389,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             if noted.get("pins", needed):
                 pinned[:] = yield from asked(memory.pinned)
         # What is to be reminded of is no memory beside that: it is told when it is due.
-        others = [
-            recollection for recollection in recalled if recollection.memory_type != PROSPECTIVE
-        ]
-        lessons = [
-            recollection
-            for recollection in others
-            if recollection.memory_type in (REFLEXION, ATTEMPT)
-        ]
+        others = [item for item in recalled if item.memory_type != PROSPECTIVE]
+        lessons = [item for item in others if item.memory_type in (REFLEXION, ATTEMPT)]
         raised = [reminder.place for reminder in due]
         still = [intention for intention in standing if intention.place not in raised]
         stands: list[Reminder | Intention] = [*due, *still]

@@ -149,23 +149,17 @@ def _recall(
         wanted = beside(step, step.messages, options)
         recalled = yield from asked(memory.get_context, question, **wanted, **shown_to)
         if options.get("memory_types") is None:  # what is intended is raised by itself
-            recalled[:] = [
-                recollection for recollection in recalled if recollection.memory_type != PROSPECTIVE
-            ]
+            recalled[:] = [item for item in recalled if item.memory_type != PROSPECTIVE]
         if recalled or recalled.helps >= HELPS:
             pinned = yield from asked(memory.pinned)
     step.by_words(recalled.by_words)
-    lead = {(recollection.namespace, recollection.key) for recollection in first}
-    others = [
-        recollection
-        for recollection in recalled
-        if (recollection.namespace, recollection.key) not in lead
-    ]
+    lead = {(item.namespace, item.key) for item in first}
+    others = [item for item in recalled if (item.namespace, item.key) not in lead]
     text_options: Any = {"pinned": pinned, "now": memory.now, "asked": str(question)}
     return {
         **({"recalled_question": question} if query is None else {}),
         "recalled_run": step.run.id,
-        "recalled": [facts(recollection) for recollection in (*first, *others)],
+        "recalled": [facts(item) for item in (*first, *others)],
         "recalled_text": recalled_text(recalled, first, **text_options),
         **step.errors(same_turn=None),
     }
@@ -356,15 +350,13 @@ def _wrong(error: ValidationError) -> str:
     return f"{short(field)} of a retriever: {first['msg']}, not {short(first['input'])}"
 
 
-def _document(recollection: Recollection, by_words: str | None) -> Document:
+def _document(item: Recollection, by_words: str | None) -> Document:
     """Make what it says the page, all else metadata: the memory's own below what we know."""
-    fields = facts(recollection)
+    fields = facts(item)
     page = fields.pop("content")
     if by_words is not None:
         fields["by_words"] = by_words
-    return Document(
-        id=recollection.key, page_content=page, metadata={**fields["metadata"], **fields}
-    )
+    return Document(id=item.key, page_content=page, metadata={**fields["metadata"], **fields})
 
 
 _OPTIONS = tuple(

@@ -395,11 +395,8 @@ def remember_turn(
     humans, left = unanswered, None
     if heard:  # else nothing could be noted as the run began
         there = [human.id for human in humans]
-        humans = [
-            *humans,
-            *[message for message in asking if message.id not in there],
-        ]  # a summary dropped it
-        humans = [human for human in humans if str(human.id) in heard["said"]]
+        dropped = [message for message in asking if message.id not in there]  # by a summary
+        humans = [human for human in (*humans, *dropped) if str(human.id) in heard["said"]]
         left = [pending["note"] for pending in heard["left"] if _is_of_turn(pending, heard)]
     return (yield from remember(step, by, humans, answer, recalled, left=left, done=done))
 
