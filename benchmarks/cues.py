@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from benchmarks.data import records
-from langmem_tiers.remind.triggers import anchors, features, matches
+from langmem_tiers.remind.triggers import cue_anchors, shows_cue, text_stems
 
 PARTS = (
     "tuned", "held_out", "later", "wide", "wide_held_out", "looser", "newest",
@@ -51,7 +51,7 @@ def further() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 
 def fires(cue: str, text: str) -> bool:
     """What a reminder does: first the anchors, by which the database looks, then the rules."""
-    return set(anchors(cue)) <= features(text) and matches(cue, text)
+    return set(cue_anchors(cue)) <= text_stems(text) and shows_cue(cue, text)
 
 
 def interval(found: int, of: int, z: float = 1.96) -> tuple[float, float]:
@@ -100,7 +100,7 @@ def main() -> None:
     report("further", "false alarms", sum(fires(*one) for one in does_not), len(does_not))
     others = unrelated()
     began = perf_counter()
-    alarms = sum(matches(*one) for one in others)
+    alarms = sum(shows_cue(*one) for one in others)
     each = (perf_counter() - began) / len(others)
     report("unrelated", "false alarms", alarms, len(others))
     print(f"{each * 1e6:.0f} µs to match a cue and a sentence")

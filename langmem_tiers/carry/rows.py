@@ -27,8 +27,8 @@ from langmem_tiers.forget.passages import Passages
 from langmem_tiers.forget.places import Event, MemoryRow, Scrubber, State
 from langmem_tiers.forget.receipt import ForgetReceipt
 from langmem_tiers.remember.gate import TrustPolicy, derived_trust
-from langmem_tiers.remind.intentions import PRIORITIES, STORED_AS
-from langmem_tiers.remind.triggers import of_json
+from langmem_tiers.remind.intentions import PRIORITIES, STORED_STATUSES
+from langmem_tiers.remind.triggers import trigger_from_json
 from langmem_tiers.state import state as states
 from langmem_tiers.state.state import DailySpend, EmotionalState, Goal, Message, Task, of_value
 
@@ -213,7 +213,10 @@ _FIELDS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
     },
     "intentions": {
         "priority": (_integer(0, len(PRIORITIES)), "priority"),
-        "status": (_among(each for statuses in STORED_AS.values() for each in statuses), "status"),
+        "status": (
+            _among(each for statuses in STORED_STATUSES.values() for each in statuses),
+            "status",
+        ),
     },
     "archives": {
         "url": (Annotated[str, Field(pattern=r"\S")], "URL"),
@@ -242,7 +245,7 @@ def _check_event(row: Mapping[str, Any]) -> None:
 
 
 def _check_intention(row: Mapping[str, Any]) -> None:
-    _check_same(row["kind"], of_json(row["trigger"]).kind)
+    _check_same(row["kind"], trigger_from_json(row["trigger"]).kind)
 
 
 def _check_state(row: Mapping[str, Any]) -> None:

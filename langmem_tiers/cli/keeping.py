@@ -146,14 +146,14 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Bring archived memories back as they were; without an archive, list what there is."""
-    from langmem_tiers.consolidate.archive import archives
+    from langmem_tiers.consolidate.archive import list_archives
     from langmem_tiers.memory.administration import restoring
 
     if everything and archive is not None:
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
     context = MemoryContext(tenant=tenant)
     with terminal.opened_to_read(url) as store:
-        files = store.run(archives(context.root))
+        files = store.run(list_archives(context.root))
         if archive is None and not everything:
             _list(tenant, files, as_json=as_json)
             return

@@ -28,16 +28,16 @@ from langmem_tiers.store.write import Write, delete_expired_calls, lock_call
 
 BATCH = 500
 """Memories in a file, where a caller archives by itself."""
-DONE = "old, not asked for and unimportant"
+UNUSED = "old, not asked for and unimportant"
 CHANGED_SINCE = "changed meanwhile"
-STAYS = "read, rated or tied to others meanwhile"
-WAITS = "as old, and more than this cycle may take"
+USED_SINCE = "read, rated or tied to others meanwhile"
+BEYOND_SHARE = "as old, and more than this cycle may take"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MOST_IDS = 10_000
+_MAX_IDS = 10_000
 _CHUNK_BYTES = 8_000_000
 """Of what one statement brings back, so that no parameter outgrows what Postgres takes."""
-_SHOWN = 3
+_MAX_LISTED = 3
 """Archives that an error names."""
 _COLUMNS = (
     *("ids", "tiers", "namespaces", "keys", "values", "lexemes", "ttls", "sessions", "turns"),
@@ -95,7 +95,7 @@ TIMES = (
 )
 
 
-class Written(NamedTuple):
+class WrittenFile(NamedTuple):
     """A file that was written and read back."""
 
     archive: str
@@ -105,12 +105,12 @@ class Written(NamedTuple):
     """SHA-256 of the file."""
 
 
-class Files(Protocol):
+class ArchiveStorage(Protocol):
     """Where archives are."""
 
     def write(
         self, directory: str, name: str, tenant: str, memories: list[ArchivedMemory]
-    ) -> Written:
+    ) -> WrittenFile:
         """Write a file, and read it back."""
 
     def read(self, url: str, checksum: str) -> list[ArchivedMemory]:
@@ -118,7 +118,7 @@ class Files(Protocol):
 
     def rewrite(
         self, url: str, archive: str, tenant: str, memories: list[ArchivedMemory]
-    ) -> Written:
+    ) -> WrittenFile:
         """Write what stays of a file beside it, and read it back."""
 
     def exists(self, url: str) -> bool:
@@ -163,7 +163,7 @@ class Archive(steps.CycleStep):
 
     policy: ArchivalPolicy
     """Says which memories are meant."""
-    files: Files
+    files: ArchiveStorage
     name = "archive"
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
@@ -172,20 +172,20 @@ class Archive(steps.CycleStep):
         They are the least valuable, and with all that the cycle archived before no more than the
         policy's share of the tenant.
         """
-        params = {**self._meant(cycle), "share": self.policy.max_share}
-        return steps.select(cycle, "archive_least", after, limit, **params)
+        params = {**self._policy_params(cycle), "share": self.policy.max_share}
+        return steps.select_ids(cycle, "archive_least", after, limit, **params)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """Archive those that the policy still means."""
         if not ids:
             return Proposal(decisions=[], kept={})
         wanted = set(ids)
-        within = {"after": min(ids) - 1, "until": max(ids), "limit": _MOST_IDS}
-        rows = yield from rows_of("archive_candidates", **self._meant(cycle), **within)
-        meant = [_Meant(*row) for row in rows if row[0] in wanted]
+        within = {"after": min(ids) - 1, "until": max(ids), "limit": _MAX_IDS}
+        rows = yield from rows_of("archive_candidates", **self._policy_params(cycle), **within)
+        meant = [_ArchivalCandidate(*row) for row in rows if row[0] in wanted]
         kept = len(wanted) - len(meant)
-        decisions = [steps.decision(row, DONE) for row in meant]
-        return Proposal(decisions=decisions, kept={STAYS: kept} if kept else {})
+        decisions = [steps.make_decision(row, UNUSED) for row in meant]
+        return Proposal(decisions=decisions, kept={USED_SINCE: kept} if kept else {})
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Write a file, then remove what is in it and has not changed meanwhile.
@@ -197,17 +197,19 @@ class Archive(steps.CycleStep):
         done, _ = yield from self.store_away(cycle, decisions)
         left = len(decisions) - done
         return StepCounts(
-            done={DONE: done} if done else {}, left={CHANGED_SINCE: left} if left else {}, moves=[]
+            done={UNUSED: done} if done else {},
+            left={CHANGED_SINCE: left} if left else {},
+            moves=[],
         )
 
     def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
         """Count what waits for another cycle; all that is old enough is looked at in each."""
-        waiting = yield from self.waiting(cycle)
-        return {WAITS: waiting} if waiting else {}
+        waiting = yield from self.count_waiting(cycle)
+        return {BEYOND_SHARE: waiting} if waiting else {}
 
-    def waiting(self, cycle: Cycle) -> Flow[int]:
+    def count_waiting(self, cycle: Cycle) -> Flow[int]:
         """How many memories the policy means by now."""
-        rows = yield from rows_of("archive_waiting", **self._meant(cycle))
+        rows = yield from rows_of("archive_waiting", **self._policy_params(cycle))
         return int(rows[0][0])
 
     def store_away(
@@ -221,19 +223,19 @@ class Archive(steps.CycleStep):
         memories = [
             memory
             for memory in (ArchivedMemory(*row) for row in rows)
-            if memory.version == versions[memory.id] and self._still_means(memory, cycle)
+            if memory.version == versions[memory.id] and self._still_qualifies(memory, cycle)
         ]
         done, archives = len(gone), {row[1] for row in gone}
         if memories:
             name = f"{cycle.cycle}-{memories[0].id}"
             write = partial(self.files.write, self.policy.url, name, cycle.tenant, memories)
-            written: Written = yield from apart(write, sys.maxsize)
-            if removed := (yield from _remove(cycle, memories, written)):
+            written: WrittenFile = yield from apart(write, sys.maxsize)
+            if removed := (yield from _remove_archived(cycle, memories, written)):
                 done += removed
                 archives.add(written.archive)
         return done, archives
 
-    def _still_means(self, memory: ArchivedMemory, cycle: Cycle) -> bool:
+    def _still_qualifies(self, memory: ArchivedMemory, cycle: Cycle) -> bool:
         """Whether a memory is still meant: its state and counters change without its version."""
         used = memory.times[TIMES.index("last_accessed_at")]
         before = cycle.moment.now - timedelta(days=self.policy.older_than_days)
@@ -242,7 +244,7 @@ class Archive(steps.CycleStep):
         served = (memory.success_count or 0) > (memory.failure_count or 0)
         return memory.state is None and read_rarely and left_alone and not served
 
-    def _meant(self, cycle: Cycle) -> dict[str, Any]:
+    def _policy_params(self, cycle: Cycle) -> dict[str, Any]:
         """What the policy means, as the statements take it."""
         return {
             **cycle.params,
@@ -262,10 +264,10 @@ def archive_all(
     `advance` is told how many memories each batch was about.
     """
     ids: list[int] = []
-    while page := (yield from step.select(cycle, ids[-1] if ids else 0, _MOST_IDS)):
+    while page := (yield from step.select(cycle, ids[-1] if ids else 0, _MAX_IDS)):
         ids += page
     if dry_run:
-        more = (yield from step.waiting(cycle)) - len(ids)
+        more = (yield from step.count_waiting(cycle)) - len(ids)
         return ArchiveReport(memories=len(ids), left=0, archives=(), dry_run=True, waiting=more)
     memories, archives = 0, list[str]()
     for batch in (ids[start : start + BATCH] for start in range(0, len(ids), BATCH)):
@@ -274,12 +276,12 @@ def archive_all(
         memories += done
         archives += sorted(files)
         advance(len(batch))
-    waiting = yield from step.waiting(cycle)
+    waiting = yield from step.count_waiting(cycle)
     left = len(ids) - memories
     return ArchiveReport(memories=memories, left=left, archives=tuple(archives), waiting=waiting)
 
 
-class _Meant(NamedTuple):
+class _ArchivalCandidate(NamedTuple):
     """What the policy means; a row of archive_candidates, the columns are in this order."""
 
     id: int
@@ -289,7 +291,9 @@ class _Meant(NamedTuple):
 
 
 @begun_anew
-def _remove(cycle: Cycle, memories: Sequence[ArchivedMemory], written: Written) -> Flow[int]:
+def _remove_archived(
+    cycle: Cycle, memories: Sequence[ArchivedMemory], written: WrittenFile
+) -> Flow[int]:
     """Remove what is in a file and has not changed since; how many memories."""
     mine: dict[str, Any] = {"tenant": cycle.tenant, "ids": [memory.id for memory in memories]}
     keys = [(cycle.tenant, memory.namespace, memory.key) for memory in memories]
@@ -349,7 +353,7 @@ class RestoreReport:
         return ", ".join(parts)
 
 
-class ArchivedAt(NamedTuple):
+class ArchivedPlace(NamedTuple):
     """Where an archived memory would come back; a row of archived_as."""
 
     tenant: str
@@ -364,11 +368,11 @@ class ArchivedAt(NamedTuple):
         return decode(self.tenant, self.namespace), self.key
 
 
-class Restoring(NamedTuple):
+class RestoreContext(NamedTuple):
     """What holds for a whole restore."""
 
     context: MemoryContext
-    files: Files
+    files: ArchiveStorage
     options: StoreOptions
     now: datetime
 
@@ -383,24 +387,25 @@ class Restoring(NamedTuple):
         return user in (None, self.context.user_id)
 
 
-def archives(tenant: str) -> Flow[list[ArchiveFile]]:
+def list_archives(tenant: str) -> Flow[list[ArchiveFile]]:
     """The archives of a tenant, oldest first."""
     rows = yield from rows_of("archives", tenant=tenant)
     return [ArchiveFile(*row) for row in rows]
 
 
-def restore(context: Restoring, archive: str) -> Flow[RestoreReport]:
+def restore_archive(context: RestoreContext, archive: str) -> Flow[RestoreReport]:
     """Bring back what an archive, by its name or URL, holds alone.
 
     Raises:
         InvalidInputError: if the tenant has no such archive.
         FileError (archive): if the file is not what was written, or not for this database.
     """
-    files = yield from archives(context.tenant)
+    files = yield from list_archives(context.tenant)
     file = next((file for file in files if archive in (file.archive, file.url)), None)
     if file is None:
         raise InvalidInputError(
-            f"there is no archive {short(archive)} of {context.tenant!r}: {_named(files)}"
+            f"there is no archive {short(archive)} of {context.tenant!r}: "
+            f"{_describe_archives(files)}"
         )
     if not file.remaining:
         return RestoreReport(restored=0)
@@ -418,23 +423,23 @@ def restore(context: Restoring, archive: str) -> Flow[RestoreReport]:
     texts = {id_: content_of(json.loads(memory.value)) for id_, memory in held.items()}
     forgotten = yield from buried(context.tenant, list(texts.values()))
     stays = {id_ for id_, text in texts.items() if text in forgotten}
-    report = yield from _bring_back(context, file, held, held.keys() - stays)
+    report = yield from _restore_memories(context, file, held, held.keys() - stays)
     seen = sorted(held[id_].key for id_ in stays if context.sees(held[id_]))
     return replace(report, forgotten=tuple(seen))
 
 
-def _named(files: Sequence[ArchiveFile]) -> str:
+def _describe_archives(files: Sequence[ArchiveFile]) -> str:
     """Which archives there are, the newest first."""
     if not files:
         return "nothing of it is archived"
     names = [file.archive for file in reversed(files)]
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:_SHOWN])}{more}"
+    more = f" and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else ""
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:_MAX_LISTED])}{more}"
 
 
 @begun_anew
-def _bring_back(
-    context: Restoring, file: ArchiveFile, held: ArchivedById, wanted: set[int]
+def _restore_memories(
+    context: RestoreContext, file: ArchiveFile, held: ArchivedById, wanted: set[int]
 ) -> Flow[RestoreReport]:
     """Insert what is still archived, and look whether it is what the file says."""
     of_file = {"tenant": context.tenant, "archive": file.archive}
@@ -457,7 +462,7 @@ def _bring_back(
         *delete_expired_calls(dead, context.now),
         *(
             _restore_call(some, of_file, context.now)
-            for some in batches(memories, _bytes, _CHUNK_BYTES)
+            for some in batches(memories, _byte_size, _CHUNK_BYTES)
         ),
     ]
     answers = yield Query(tuple(calls))
@@ -497,7 +502,9 @@ def _check_exact(
     """Raise unless what is stored is what the file says; counters may have earned more."""
     for row in rows:
         stored, wanted = ArchivedMemory(*row), held[row[0]]
-        if stored == wanted or (stored.id in earned and _essence(stored) == _essence(wanted)):
+        if stored == wanted or (
+            stored.id in earned and _without_counters(stored) == _without_counters(wanted)
+        ):
             continue
         raise FileError(
             f"{wanted.key!r} of {file.url} would not come back exactly as it was (vectors of "
@@ -506,7 +513,7 @@ def _check_exact(
         )
 
 
-def _essence(memory: ArchivedMemory) -> tuple[Any, ...]:
+def _without_counters(memory: ArchivedMemory) -> tuple[Any, ...]:
     """All of a memory but its counters."""
     counters, used = memory._fields.index("access_count"), TIMES.index("last_accessed_at")
     return (*memory[:counters], memory.times[:used], memory.fields, memory.embeddings)
@@ -538,11 +545,11 @@ def _vector_text(packed: bytes) -> str:
     return json.dumps(numbers)
 
 
-def _bytes(memory: ArchivedMemory) -> int:
+def _byte_size(memory: ArchivedMemory) -> int:
     return len(memory.value) + 4 * sum(map(len, memory.embeddings))
 
 
-def archived_as(context: MemoryContext, key: str) -> Flow[list[ArchivedAt]]:
+def find_archived(context: MemoryContext, key: str) -> Flow[list[ArchivedPlace]]:
     """Where archived memories of a key would come back that who asks would see there."""
     rows = yield from rows_of("archived_as", **context.whose, key=key)
-    return [ArchivedAt(*row) for row in rows]
+    return [ArchivedPlace(*row) for row in rows]

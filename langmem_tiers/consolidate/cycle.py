@@ -10,12 +10,28 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from langmem_tiers.consolidate import lease, merge
-from langmem_tiers.consolidate import session_end as ending
-from langmem_tiers.consolidate import steps as parts
-from langmem_tiers.consolidate.models import Judge, Summariser, judged
-from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, rises
-from langmem_tiers.consolidate.steps import Cycle, CycleStep, MovingStep, Proposal, StepDecision
+from langmem_tiers.consolidate import lease, merge, session_end
+from langmem_tiers.consolidate.models import Judge, Summariser, judge_pairs
+from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, rise_reason
+from langmem_tiers.consolidate.steps import (
+    CHANGED,
+    Cycle,
+    CycleStep,
+    MovingStep,
+    Proposal,
+    StepCounts,
+    StepDecision,
+    StepFinding,
+    count_decisions,
+    count_reasons,
+    format_version,
+    lock_rows,
+    make_decision,
+    make_finding,
+    move_id,
+    read_memories,
+    select_ids,
+)
 from langmem_tiers.core.context import ABSENT, named_by
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Place, Tier, decode
@@ -29,26 +45,26 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, apart, begun_anew, ex
 from langmem_tiers.remember.transaction import Check
 from langmem_tiers.store.write import Write, delete_expired_calls, keys_of
 
-STAYS = "it has not reached what rises"
+NOT_RISING = "it has not reached what rises"
 EXPIRED = "its time to live is over"
 UNREAD = f"{EXPIRED}, and nobody had read it"
 READ_SINCE = "it was read or written meanwhile"
 FADES = "it was not accessed for a day or more"
 ACCESSED = "it was accessed or deleted meanwhile"
-LEAST = timedelta(days=1)
+MIN_DECAY_AGE = timedelta(days=1)
 """Younger strengths are left: in a day they lose 2 %."""
 
 PROVEN = "it has proven itself"
 UNPROVEN = "it is not proven yet"
 SETTLED = "it has lived on in another one"
-UNSAID = "the model said nothing usable of it"
+NOT_GENERALISED = "the model said nothing usable of it"
 NOT_NOW = "it could not be promoted as things stood; explain tells why"
 TURNED = "later outcomes turned against it"
 HELPS = "runs do better with it"
-SEEMS = "runs seem to do worse with it: it is shown to fewer"
-UNKNOWN = "whether runs do better with it is not known yet"
-HOLDS = "later outcomes have not turned against it"
-_HARDLY_HARM = 0.05
+SEEMS_HARMFUL = "runs seem to do worse with it: it is shown to fewer"
+EFFECT_UNKNOWN = "whether runs do better with it is not known yet"
+NOT_TURNED = "later outcomes have not turned against it"
+_UNLIKELY_HARM = 0.05
 
 
 def steps(
@@ -80,7 +96,7 @@ def steps(
     return tuple(step for step in wanted if step is not None)
 
 
-def ended_sessions(cycle: Cycle) -> Flow[list[str]]:
+def find_ended_sessions(cycle: Cycle) -> Flow[list[str]]:
     """Where the sessions have their notes that ended: as a cycle was told, and those long idle."""
     if cycle.idle_since is None:
         return sorted(cycle.ended)
@@ -101,13 +117,13 @@ class SessionEnd(CycleStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """The first note of each session that has ended."""
-        ended = yield from ended_sessions(cycle)
-        names = [_names(cycle.tenant, namespace) for namespace in ended]
+        ended = yield from find_ended_sessions(cycle)
+        names = [_session_and_project(cycle.tenant, namespace) for namespace in ended]
         users = [cycle.options.user_of(Place(cycle.tenant, namespace)) for namespace in ended]
         params: dict[str, Any] = {
             "namespaces": ended,
             "homes": [
-                f"{namespace.partition('.')[0]}.{ending.own_labels(user)}"
+                f"{namespace.partition('.')[0]}.{session_end.user_suffix(user)}"
                 for namespace, user in zip(ended, users, strict=True)
             ],
             "sessions": [session for session, _ in names],
@@ -116,20 +132,20 @@ class SessionEnd(CycleStep):
         }
         ids: list[int] = []
         if ended:
-            ids = yield from parts.select(cycle, "select_ended", after, limit, **params)
+            ids = yield from select_ids(cycle, "select_ended", after, limit, **params)
         if self.summariser is None or cycle.idle_since is None:
             return ids
         params["since"] = cycle.idle_since
-        unread = yield from parts.select(cycle, "select_unread", after, limit, **params)
+        unread = yield from select_ids(cycle, "select_unread", after, limit, **params)
         return sorted({*ids, *unread})[:limit]
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What is to be kept of each session; a model that sums it up is asked here."""
         decisions = []
-        for first in (yield from parts.read(cycle, ids)):
-            session, project = _names(cycle.tenant, first.namespace)
+        for first in (yield from read_memories(cycle, ids)):
+            session, project = _session_and_project(cycle.tenant, first.namespace)
             named = first.value.get("project_id")
-            ended = ending.EndedSession(
+            ended = session_end.EndedSession(
                 cycle=cycle,
                 session=first.session or session,
                 projects=[named if isinstance(named, str) else project],
@@ -137,41 +153,45 @@ class SessionEnd(CycleStep):
                 user_id=first.user_id,
                 summariser=self.summariser,
             )
-            left = yield from ending.left_of(ended)
+            left = yield from session_end.read_session(ended)
             detail = {
-                "notes": [list(note) for note in ending.ReadVersion.of(left.notes)],
-                "said": [list(memory) for memory in ending.ReadVersion.of(left.said)],
-                "keeps": [list(memory) for memory in left.keeps],
+                "notes": [list(note) for note in session_end.ReadVersion.of(left.notes)],
+                "said": [list(memory) for memory in session_end.ReadVersion.of(left.remarks)],
+                "keeps": [list(memory) for memory in left.kept],
             }
-            decisions.append(parts.decision(first, ending.ENDED, detail=detail))
+            decisions.append(make_decision(first, session_end.ENDED, detail=detail))
         return Proposal(decisions=decisions, kept={})
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """End them one by one, those that are as they were read."""
         left = {}
         for decision in decisions:
-            if not (yield from _ends(cycle, decision["detail"])):
-                left[decision["id"]] = parts.CHANGED
-        return parts.carried_out(decisions, left)
+            if not (yield from _end_session(cycle, decision["detail"])):
+                left[decision["id"]] = CHANGED
+        return count_decisions(decisions, left)
 
 
 @begun_anew
-def _ends(cycle: Cycle, detail: Mapping[str, Any]) -> Flow[bool]:
+def _end_session(cycle: Cycle, detail: Mapping[str, Any]) -> Flow[bool]:
     """End the session of a decision, in one transaction; whether it has ended then."""
-    notes = [ending.ReadVersion(*each) for each in detail["notes"]]
-    remarks = [ending.ReadVersion(*each) for each in detail["said"]]
-    keeps = [ending.KeptMemory(*each) for each in detail["keeps"]]
-    recorded = ending.reads(cycle, [each.id for each in remarks])
+    notes = [session_end.ReadVersion(*each) for each in detail["notes"]]
+    remarks = [session_end.ReadVersion(*each) for each in detail["said"]]
+    keeps = [session_end.KeptMemory(*each) for each in detail["keeps"]]
+    recorded = session_end.read_event_calls(cycle, [each.id for each in remarks])
     asked = (cycle.guard,)
-    if (yield from ending.keep(cycle, keeps, notes, remarks, recorded=recorded, asked=asked)):
+    if (
+        yield from session_end.store_kept(
+            cycle, keeps, notes, remarks, recorded=recorded, asked=asked
+        )
+    ):
         return True
     there = Call("stored_memories", {"tenant": cycle.tenant, "ids": [each.id for each in notes]})
-    kept_before = Call("get_many", keys_of(ending.puts(cycle, keeps)))
+    kept_before = Call("get_many", keys_of(session_end.kept_writes(cycle, keeps)))
     left, kept = yield Query((there, kept_before), commit=True)
     return not left and len(kept) == len(keeps)
 
 
-def _names(tenant: str, namespace: str) -> tuple[str, str]:
+def _session_and_project(tenant: str, namespace: str) -> tuple[str, str]:
     """The session and the project of a session's namespace; empty names for none."""
     _, project, session, *_ = (*decode(tenant, namespace), ABSENT, ABSENT)
     return named_by(session) or "", named_by(project) or ""
@@ -188,33 +208,33 @@ class Rise(MovingStep):
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What may rise."""
         params = {
-            "ended": (yield from ended_sessions(cycle)),
+            "ended": (yield from find_ended_sessions(cycle)),
             "accesses": self.policy.min_access_count,
             "importance": self.policy.min_importance,
             "life": cycle.options.tier_ttl.get(Tier.SHORT_TERM),
         }
-        return (yield from parts.select(cycle, "select_rising", after, limit, **params))
+        return (yield from select_ids(cycle, "select_rising", after, limit, **params))
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What the rule says of each."""
         decisions, kept = [], []
-        for memory in (yield from parts.read(cycle, ids)):
+        for memory in (yield from read_memories(cycle, ids)):
             # What nobody reads or thinks important was selected for its session alone.
             idle = cycle.idle_since is not None and memory.updated_at <= cycle.idle_since
             ended = memory.namespace in cycle.ended or idle
-            reason = rises(self.policy, memory.importance, memory.access_count, ended=ended)
+            reason = rise_reason(self.policy, memory.importance, memory.access_count, ended=ended)
             if reason is None:
-                kept.append(STAYS)
+                kept.append(NOT_RISING)
             else:
-                decisions.append(parts.decision(memory, reason))
-        return Proposal(decisions=decisions, kept=parts.counted(kept))
+                decisions.append(make_decision(memory, reason))
+        return Proposal(decisions=decisions, kept=count_reasons(kept))
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Move those that are as they were judged; what has just expired rises too."""
         moment = cycle.moment._replace(omit_expired=False)
         return super().apply(cycle._replace(moment=moment), decisions)
 
-    def records(
+    def write_calls(
         self, cycle: Cycle, _: Sequence[StepDecision], params: dict[str, Any]
     ) -> Sequence[Call]:
         """Move them to working, for as long as what stands there lives."""
@@ -228,20 +248,20 @@ class Expire(CycleStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What has expired."""
-        return parts.select(cycle, "select_expired", after, limit)
+        return select_ids(cycle, "select_expired", after, limit)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """All of it goes; what nobody had read is counted apart."""
-        stored = yield from parts.read(cycle, ids)
+        stored = yield from read_memories(cycle, ids)
         decided = [
-            parts.decision(memory, EXPIRED if memory.access_count else UNREAD) for memory in stored
+            make_decision(memory, EXPIRED if memory.access_count else UNREAD) for memory in stored
         ]
         return Proposal(decisions=decided, kept={})
 
     @begun_anew
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Remove what is still expired. What is gone by now is done."""
-        yield from parts.hold(cycle, decisions)
+        yield from lock_rows(cycle, decisions)
         gone = [
             Write(place=Place(cycle.tenant, decision["namespace"]), key=decision["key"], value=None)
             for decision in decisions
@@ -249,7 +269,7 @@ class Expire(CycleStep):
         params = {"tenant": cycle.tenant, "ids": [decision["id"] for decision in decisions]}
         removal = delete_expired_calls(gone, cycle.moment.now)
         *_, rows = yield Query((*removal, Call("stored_memories", params)), commit=True)
-        return parts.carried_out(decisions, {row[0]: READ_SINCE for row in rows})
+        return count_decisions(decisions, {row[0]: READ_SINCE for row in rows})
 
 
 class Decay(CycleStep):
@@ -259,23 +279,25 @@ class Decay(CycleStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """Memories whose strength is as of a day ago, or longer."""
-        return parts.select(cycle, "select_fading", after, limit, before=cycle.moment.now - LEAST)
+        return select_ids(
+            cycle, "select_fading", after, limit, before=cycle.moment.now - MIN_DECAY_AGE
+        )
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """All of them fade."""
-        stored = yield from parts.read(cycle, ids)
-        return Proposal(decisions=[parts.decision(memory, FADES) for memory in stored], kept={})
+        stored = yield from read_memories(cycle, ids)
+        return Proposal(decisions=[make_decision(memory, FADES) for memory in stored], kept={})
 
     @begun_anew
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Bring those up to date that are not yet."""
         (guarded,) = yield Query((cycle.guard,))
         lease.check_guard(guarded, cycle.tenant)
         ids = {decision["id"] for decision in decisions}
-        before = cycle.moment.now - LEAST
+        before = cycle.moment.now - MIN_DECAY_AGE
         rows = yield from rows_of("fade", **cycle.params, ids=[*ids], before=before)
         left = dict.fromkeys(ids - {row[0] for row in rows}, ACCESSED)
-        return parts.carried_out(decisions, left)
+        return count_decisions(decisions, left)
 
 
 @dataclass(frozen=True)
@@ -291,43 +313,45 @@ class Promote(CycleStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What may have proven itself."""
-        return promote.candidates(self._how(cycle), after, limit)
+        return promote.candidates(self._promotion_run(cycle), after, limit)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What has, and what it says for everybody; a model is asked for that here."""
-        run, plans = self._how(cycle), list[promote.Plan]()
+        run, plans = self._promotion_run(cycle), list[promote.Plan]()
         for candidate in (yield from promote.evidence(cycle.tenant, ids)):
-            plans.append((yield from _assessed(candidate, run)))
-        same = yield from self._same(cycle, plans)
+            plans.append((yield from _assess(candidate, run)))
+        same = yield from self._find_equivalents(cycle, plans)
         run = run._replace(same=same)
         decisions: list[StepDecision] = []
-        findings: list[parts.Finding] = []
+        findings: list[StepFinding] = []
         kept: list[str] = []
         for first in plans:
             memory = first.candidate
-            plan = (yield from _assessed(memory, run)) if memory.id in same else first
+            plan = (yield from _assess(memory, run)) if memory.id in same else first
             if not plan.worthy:
                 kept.append(UNPROVEN if plan.settled is None else SETTLED)
                 if plan.near_miss:
-                    findings.append(parts.finding(memory, f"it lacks: {plan.decision.lacks[0]}"))
-                    findings += _near(plan)
+                    findings.append(make_finding(memory, f"it lacks: {plan.decision.lacks[0]}"))
+                    findings += _near_findings(plan)
                 continue
             try:
                 general = yield from promote.general_form(plan, run)
             except (ModelError, InvalidInputError):
-                kept.append(UNSAID)
+                kept.append(NOT_GENERALISED)
                 continue
             if isinstance(general, str):
                 kept.append(promote.NEEDS)
-                findings.append(parts.finding(memory, general))
+                findings.append(make_finding(memory, general))
                 continue
             words = None if general["content"] == memory.content else general["content"]
             detail = {"general": words, "same": sorted(same.get(memory.id, ()))}
-            decisions.append(parts.decision(memory, PROVEN, detail=detail))
-            findings += _near(plan)
-        return Proposal(decisions=decisions, kept=parts.counted(kept), findings=findings)
+            decisions.append(make_decision(memory, PROVEN, detail=detail))
+            findings += _near_findings(plan)
+        return Proposal(decisions=decisions, kept=count_reasons(kept), findings=findings)
 
-    def _same(self, cycle: Cycle, plans: Sequence[promote.Plan]) -> Flow[dict[int, list[int]]]:
+    def _find_equivalents(
+        self, cycle: Cycle, plans: Sequence[promote.Plan]
+    ) -> Flow[dict[int, list[int]]]:
         """What is near to each near miss and says the same, as the judge says: it may decide."""
         same: dict[int, list[int]] = {}
         if self.judge is None:
@@ -339,42 +363,42 @@ class Promote(CycleStep):
             for other in plan.unlike
         }
         ids = {id_ for pair in near for id_ in pair}
-        there = {memory.id: memory for memory in (yield from parts.read(cycle, ids))}
+        there = {memory.id: memory for memory in (yield from read_memories(cycle, ids))}
         stored_pairs = [
             [there[id_] for id_ in pair] for pair in sorted(near) if there.keys() >= {*pair}
         ]
-        in_order = (sorted(pair, key=lambda memory: memory.recorded) for pair in stored_pairs)
+        in_order = (sorted(pair, key=lambda memory: memory.record_order) for pair in stored_pairs)
         pairs = [(older, newer) for older, newer in in_order]
-        for older, newer in (yield from judged(self.judge, "same", pairs)):
+        for older, newer in (yield from judge_pairs(self.judge, "same", pairs)):
             same.setdefault(older.id, []).append(newer.id)
             same.setdefault(newer.id, []).append(older.id)
         return same
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Promote them one by one. One that went along with another is done."""
-        moves = [parts.move_id(cycle, self.name, decision["id"]) for decision in decisions]
-        before = yield from _known(cycle, moves)
+        moves = [move_id(cycle, self.name, decision["id"]) for decision in decisions]
+        before = yield from _read_moves(cycle, moves)
         for decision in decisions:
             if decision["id"] not in chain.from_iterable(before.values()):
                 yield from self._promote(cycle, decision)
-        written = yield from _known(cycle, moves)
+        written = yield from _read_moves(cycle, moves)
         went = set(chain.from_iterable(written.values()))
         left = {decision["id"]: NOT_NOW for decision in decisions if decision["id"] not in went}
-        return parts.carried_out(decisions, left, [move for move in moves if move in written])
+        return count_decisions(decisions, left, [move for move in moves if move in written])
 
     def _promote(self, cycle: Cycle, decision: StepDecision) -> Flow[None]:
         """Promote a memory as it was judged, unless what became known since holds it back."""
         candidates = yield from promote.evidence(cycle.tenant, [decision["id"]])
-        if not candidates or parts.version(candidates[0].updated_at) != decision["version"]:
+        if not candidates or format_version(candidates[0].updated_at) != decision["version"]:
             return
         same, words = decision["detail"].get("same", ()), decision["detail"]["general"]
-        run = self._how(cycle)._replace(same={decision["id"]: same}, generaliser=None)
+        run = self._promotion_run(cycle)._replace(same={decision["id"]: same}, generaliser=None)
         plan = promote.assess(candidates[0], run)
         if words is None or not identifying(words, plan.labels(cycle.tenant)):
             with suppress(InvalidInputError):
                 yield from promote.promote_one(plan, run, words)
 
-    def _how(self, cycle: Cycle) -> promote.Promoting:
+    def _promotion_run(self, cycle: Cycle) -> promote.Promoting:
         return promote.Promoting(
             cycle.tenant,
             self.policy,
@@ -382,27 +406,27 @@ class Promote(CycleStep):
             cycle.options,
             cycle.moment,
             clock=lambda: cycle.moment,
-            named=partial(parts.move_id, cycle, self.name),
+            named=partial(move_id, cycle, self.name),
             check=Check(lambda _: cycle.guard, lambda rows: lease.check_guard(rows, cycle.tenant)),
         )
 
 
-def _assessed(candidate: Candidate, run: promote.Promoting) -> Flow[promote.Plan]:
+def _assess(candidate: Candidate, run: promote.Promoting) -> Flow[promote.Plan]:
     return apart(partial(promote.assess, candidate, run), extent([candidate.value, candidate.near]))
 
 
-def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
+def _read_moves(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
     """Those moves that were written, and the memories that each moved."""
     rows = yield from rows_of("known_moves", tenant=cycle.tenant, events=sorted(moves))
     return {row[0]: row[1] or [] for row in rows}
 
 
-def _near(plan: promote.Plan) -> Iterator[parts.Finding]:
+def _near_findings(plan: promote.Plan) -> Iterator[StepFinding]:
     """That what is near to a memory does not go along with it."""
     for neighbour in plan.unlike:
         near, other = 1 - neighbour["distance"], (neighbour["namespace"], neighbour["key"])
         reason = f"the same or the opposite? near ({near:.2f}), and not counted"
-        yield parts.finding(plan.candidate, reason, other, near)
+        yield make_finding(plan.candidate, reason, other, near)
 
 
 @dataclass(frozen=True)
@@ -423,23 +447,23 @@ class Demote(MovingStep):
         memories = yield from doubted(cycle.tenant, self.policy, after, limit)
         wanted = set(ids)
         decisions: list[StepDecision] = []
-        findings: list[parts.Finding] = []
+        findings: list[StepFinding] = []
         kept: list[str] = []
         for memory in (memory for memory in memories if memory.id in wanted):
             verdict = _verdict(memory)
             if memory.decision.demote:
                 detail = {"reasons": [*map(str, memory.decision.reasons)], "tier": memory.tier}
-                decisions.append(parts.decision(memory, verdict, detail=detail))
+                decisions.append(make_decision(memory, verdict, detail=detail))
             else:
                 kept.append(verdict)
             if memory.counts is not None:
-                credit = {HELPS: "helps", UNKNOWN: "unknown"}.get(verdict, "harms")
-                finding = parts.finding(memory, f"{verdict} ({memory.counts})")
+                credit = {HELPS: "helps", EFFECT_UNKNOWN: "unknown"}.get(verdict, "harms")
+                finding = make_finding(memory, f"{verdict} ({memory.counts})")
                 content = shortened(memory.content, LINE)
                 findings.append({**finding, "credit": credit, "content": content})
-        return Proposal(decisions=decisions, kept=parts.counted(kept), findings=findings)
+        return Proposal(decisions=decisions, kept=count_reasons(kept), findings=findings)
 
-    def records(
+    def write_calls(
         self, cycle: Cycle, todo: Sequence[StepDecision], params: dict[str, Any]
     ) -> Sequence[Call]:
         """Demote them."""
@@ -460,8 +484,8 @@ def _verdict(memory: Doubted) -> str:
     if memory.decision.demote:
         return TURNED
     if memory.counts is None:
-        return HOLDS
+        return NOT_TURNED
     harm = memory.decision.reasons[-1].value or 0.0
     if harm >= LIKELY_HARM:
-        return SEEMS
-    return HELPS if harm <= _HARDLY_HARM else UNKNOWN
+        return SEEMS_HARMFUL
+    return HELPS if harm <= _UNLIKELY_HARM else EFFECT_UNKNOWN

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from langmem_tiers.consolidate.archive import TIMES, ArchivedMemory, Written
+from langmem_tiers.consolidate.archive import TIMES, ArchivedMemory, WrittenFile
 from langmem_tiers.core.errors import ConfigurationError, FileError, MissingExtraError, masked
 
 try:
@@ -28,7 +28,7 @@ except ImportError as error:
 
 _FORMAT = 1
 _METADATA = b"langmem-tiers"
-_MOST_LETTERS = 100
+_MAX_LETTERS = 100
 """Of a name in a path, before a hash stands for the rest."""
 _TIME = pa.timestamp("us", tz="UTC")
 _SCHEMA = pa.schema(
@@ -68,11 +68,11 @@ class ArchiveFiles:
         Raises:
             ConfigurationError: for a URL that fsspec does not know, or has no package for.
         """
-        _opened(directory)
+        _open_filesystem(directory)
 
     def write(
         self, directory: str, name: str, tenant: str, memories: list[ArchivedMemory]
-    ) -> Written:
+    ) -> WrittenFile:
         """Write a file, and read it back.
 
         Args:
@@ -85,21 +85,21 @@ class ArchiveFiles:
             FileError (archive): if it cannot be written, or is not read back as it was written.
             ConfigurationError: for a URL that fsspec does not know, or has no package for.
         """
-        files, root = _opened(directory)
+        files, root = _open_filesystem(directory)
         folder = f"{root.rstrip('/')}/{_file_safe(tenant)}"
-        return _written(files, folder, _file_safe(name), tenant, memories)
+        return _write_file(files, folder, _file_safe(name), tenant, memories)
 
     def rewrite(
         self, url: str, archive: str, tenant: str, memories: list[ArchivedMemory]
-    ) -> Written:
+    ) -> WrittenFile:
         """Write what stays of a file beside it, and read it back; the file itself stays.
 
         Raises:
             FileError (archive): if it cannot be written, or is not read back as it was written.
         """
-        files, path = _opened(url)
+        files, path = _open_filesystem(url)
         name = archive.rpartition("-")[0] or archive
-        return _written(files, path.rpartition("/")[0], name, tenant, memories)
+        return _write_file(files, path.rpartition("/")[0], name, tenant, memories)
 
     def exists(self, url: str) -> bool:
         """Whether there is such a file.
@@ -107,8 +107,8 @@ class ArchiveFiles:
         Raises:
             FileError (archive): if its place cannot be looked at.
         """
-        files, path = _opened(url)
-        with _told_of(url, "looked for"):
+        files, path = _open_filesystem(url)
+        with _file_errors(url, "looked for"):
             return bool(files.exists(path))
 
     def remove(self, url: str) -> None:
@@ -117,12 +117,12 @@ class ArchiveFiles:
         Raises:
             FileError (archive): if it cannot be removed.
         """
-        files, path = _opened(url)
-        with _told_of(url, "removed"):
+        files, path = _open_filesystem(url)
+        with _file_errors(url, "removed"):
             if files.exists(path):
                 files.rm_file(path)
                 if isinstance(files, LocalFileSystem):
-                    _sync(Path(path).parent)
+                    _sync_folder(Path(path).parent)
 
     def read(self, url: str, checksum: str) -> list[ArchivedMemory]:
         """What a file holds, if it is exactly what was written.
@@ -130,8 +130,8 @@ class ArchiveFiles:
         Raises:
             FileError (archive): if it is missing, damaged, replaced, or of another format.
         """
-        files, path = _opened(url)
-        with _told_of(url, "read"):
+        files, path = _open_filesystem(url)
+        with _file_errors(url, "read"):
             data = files.cat_file(path)
         if hashlib.sha256(data).hexdigest() != checksum:
             raise FileError(
@@ -140,7 +140,7 @@ class ArchiveFiles:
                 code="archive",
             )
         try:
-            return _unpacked(data, url)
+            return _from_parquet(data, url)
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise FileError(
                 f"{masked(url)} is no archive of memories ({error}): nothing was changed",
@@ -148,16 +148,16 @@ class ArchiveFiles:
             ) from error
 
 
-def _written(
+def _write_file(
     files: Any, folder: str, name: str, tenant: str, memories: list[ArchivedMemory]
-) -> Written:
+) -> WrittenFile:
     """Write a file whose name ends with a part of its SHA-256, once it is read back the same."""
-    data = _packed(tenant, memories)
+    data = _to_parquet(tenant, memories)
     checksum = hashlib.sha256(data).hexdigest()
     archive = f"{name}-{checksum[:16]}"
     final = f"{folder}/{archive}.parquet"
     part, local = f"{final}.{uuid4().hex}.part", isinstance(files, LocalFileSystem)
-    with _told_of(final, "written"):
+    with _file_errors(final, "written"):
         files.makedirs(folder, exist_ok=True)
         try:
             with files.open(part, "wb") as file:
@@ -165,20 +165,20 @@ def _written(
                 if local:  # what leaves the database must outlive a power cut
                     file.flush()
                     os.fsync(file.fileno())
-            _check_same(files.cat_file(part), data, final, memories)
+            _check_written(files.cat_file(part), data, final, memories)
             files.mv(part, final)
         except BaseException:
             if files.exists(part):
                 files.rm_file(part)
             raise
         if local:
-            _sync(Path(folder))
-            _sync(Path(folder).parent)
-    return Written(archive, str(files.unstrip_protocol(final)), checksum)
+            _sync_folder(Path(folder))
+            _sync_folder(Path(folder).parent)
+    return WrittenFile(archive, str(files.unstrip_protocol(final)), checksum)
 
 
-def _check_same(back: bytes, data: bytes, url: str, memories: list[ArchivedMemory]) -> None:
-    if back != data or _unpacked(back, url) != memories:
+def _check_written(back: bytes, data: bytes, url: str, memories: list[ArchivedMemory]) -> None:
+    if back != data or _from_parquet(back, url) != memories:
         raise FileError(
             f"{masked(url)} was not read back as it was written: check the disk or the object "
             "store. Nothing was archived",
@@ -186,7 +186,7 @@ def _check_same(back: bytes, data: bytes, url: str, memories: list[ArchivedMemor
         )
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -194,7 +194,7 @@ def _sync(folder: Path) -> None:
         os.close(handle)
 
 
-def _packed(tenant: str, memories: list[ArchivedMemory]) -> bytes:
+def _to_parquet(tenant: str, memories: list[ArchivedMemory]) -> bytes:
     """A Parquet file as bytes; the same memories give the same bytes."""
     rows = [memory._asdict() | dict(zip(TIMES, memory.times, strict=True)) for memory in memories]
     described = json.dumps({"format": _FORMAT, "tenant": tenant}).encode()
@@ -204,7 +204,7 @@ def _packed(tenant: str, memories: list[ArchivedMemory]) -> bytes:
     return buffer.getvalue()
 
 
-def _unpacked(data: bytes, url: str) -> list[ArchivedMemory]:
+def _from_parquet(data: bytes, url: str) -> list[ArchivedMemory]:
     """What a Parquet file of ours holds."""
     table = parquet.read_table(io.BytesIO(data))
     if json.loads(table.schema.metadata[_METADATA])["format"] != _FORMAT:
@@ -221,7 +221,7 @@ def _unpacked(data: bytes, url: str) -> list[ArchivedMemory]:
     ]
 
 
-def _opened(url: str) -> tuple[Any, str]:
+def _open_filesystem(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the path in it."""
     try:
         files, path = fsspec.core.url_to_fs(url)
@@ -236,7 +236,7 @@ def _opened(url: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def _told_of(url: str, verb: str) -> Iterator[None]:
+def _file_errors(url: str, verb: str) -> Iterator[None]:
     """Raise what a file system says as an error of ours."""
     try:
         yield
@@ -255,6 +255,6 @@ def _told_of(url: str, verb: str) -> Iterator[None]:
 def _file_safe(name: str) -> str:
     """A name for one level of a path, on any file system; different ones stay different."""
     safe = quote(name, safe="").replace(".", "%2E").replace("%", "=")
-    if len(safe) <= _MOST_LETTERS:
+    if len(safe) <= _MAX_LETTERS:
         return safe
-    return f"{safe[:_MOST_LETTERS]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return f"{safe[:_MAX_LETTERS]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"

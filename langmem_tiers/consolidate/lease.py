@@ -13,12 +13,12 @@ MISSED = timedelta(minutes=10)
 """How long after it began a cycle that has not ended is no longer waited for: our own choice."""
 
 
-def thread_of(tenant: str) -> str:
+def thread_name(tenant: str) -> str:
     """The name of the thread in which a tenant's cycles are checkpointed."""
     return f"consolidation:{tenant}"
 
 
-def acquire(tenant: str, holder: str, now: datetime, seconds: float) -> Flow[int | None]:
+def acquire_lease(tenant: str, holder: str, now: datetime, seconds: float) -> Flow[int | None]:
     """Hold the lease from now on, if nobody else does; its fence, else None.
 
     A fence is higher than those of all holders before. A holder that asks again before its lease
@@ -30,31 +30,31 @@ def acquire(tenant: str, holder: str, now: datetime, seconds: float) -> Flow[int
     return rows[0][0] if rows else None
 
 
-def renew(tenant: str, fence: int, now: datetime, seconds: float) -> Flow[bool]:
+def renew_lease(tenant: str, fence: int, now: datetime, seconds: float) -> Flow[bool]:
     """Hold the lease for longer; False if it was released or somebody else holds it."""
     rows = yield from rows_of("renew_lease", tenant=tenant, fence=fence, now=now, seconds=seconds)
     return bool(rows)
 
 
-def release(tenant: str, fence: int) -> Flow[bool]:
+def release_lease(tenant: str, fence: int) -> Flow[bool]:
     """Let the lease go; False if somebody else holds it."""
     rows = yield from rows_of("release_lease", tenant=tenant, fence=fence)
     return bool(rows)
 
 
-def is_held(tenant: str, now: datetime) -> Flow[bool]:
+def is_leased(tenant: str, now: datetime) -> Flow[bool]:
     """Whether anybody holds the lease."""
     rows = yield from rows_of("is_leased", tenant=tenant, now=now)
     return bool(rows[0][0])
 
 
-def tenants() -> Flow[list[str]]:
+def list_tenants() -> Flow[list[str]]:
     """Every tenant that has memories, in order."""
     rows = yield from rows_of("tenants")
     return [row[0] for row in rows]
 
 
-def last_cycle(tenant: str) -> Flow[datetime | None]:
+def last_cycle_start(tenant: str) -> Flow[datetime | None]:
     """When the last cycle of a tenant that ended had begun; None if there was none."""
     rows = yield from rows_of("last_cycle", tenant=tenant)
     return rows[0][0] if rows else None

@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
-from langmem_tiers.consolidate.steps import Stored
+from langmem_tiers.consolidate.steps import StoredMemory
 from langmem_tiers.core import prompts
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.structured import ways_to_ask
@@ -27,7 +27,7 @@ _AT_ONCE: Final = 24_000
 
 PairQuestion = Literal["same", "contradicts"]
 """Whether two memories say the same; whether the second, the newer one, contradicts the first."""
-Pair = tuple[Stored, Stored]
+Pair = tuple[StoredMemory, StoredMemory]
 _QUESTIONS: Final[dict[PairQuestion, str]] = {
     "same": prompts.JUDGE_SAME,
     "contradicts": prompts.JUDGE_CONTRADICTS,
@@ -45,7 +45,9 @@ class Judge(NamedTuple):
     acall: Callable[[PairQuestion, Sequence[Pair]], Awaitable[Sequence[bool]]]
 
 
-def judged(judge: Judge | None, question: PairQuestion, pairs: Sequence[Pair]) -> Flow[list[Pair]]:
+def judge_pairs(
+    judge: Judge | None, question: PairQuestion, pairs: Sequence[Pair]
+) -> Flow[list[Pair]]:
     """The pairs of which the answer is yes; none without a judge."""
     if judge is None or not pairs:
         return []
@@ -81,10 +83,10 @@ def judge_of(model: BaseChatModel) -> Judge:
         (alike,) = judge_of(model).call("same", [(older, newer)])
         ```
     """
-    return Judge(*ways_to_ask(model, Judgement, _batches, _answers))
+    return Judge(*ways_to_ask(model, Judgement, _pair_requests, _join_answers))
 
 
-class _Pairs(NamedTuple):
+class _PairRequest(NamedTuple):
     """One question about several pairs, each of an older memory and a newer one."""
 
     question: PairQuestion
@@ -94,7 +96,9 @@ class _Pairs(NamedTuple):
         """What the model is told."""
         numbers = self._numbers()
         shown = prompts.JUDGE_PAIRS.format(
-            memories="\n".join(_shown(number, memory) for memory, number in numbers.items()),
+            memories="\n".join(
+                _format_memory(number, memory) for memory, number in numbers.items()
+            ),
             pairs="\n".join(f"{numbers[older]}, {numbers[other]}" for older, other in self.pairs),
         )
         return [
@@ -125,19 +129,19 @@ class _Pairs(NamedTuple):
             )
         return named_pairs
 
-    def _numbers(self) -> dict[Stored, int]:
+    def _numbers(self) -> dict[StoredMemory, int]:
         items = dict.fromkeys(memory for pair in self.pairs for memory in pair)
         return {memory: number for number, memory in enumerate(items, 1)}
 
 
-def _batches(question: PairQuestion, pairs: Sequence[Pair]) -> Iterator[_Pairs]:
+def _pair_requests(question: PairQuestion, pairs: Sequence[Pair]) -> Iterator[_PairRequest]:
     """As few requests as can hold all that is asked."""
     whole = [pair for pair in pairs if all(len(memory.content) <= LONGEST for memory in pair)]
     for some in batches(whole, lambda pair: sum(len(memory.content) for memory in pair), _AT_ONCE):
-        yield _Pairs(question, some)
+        yield _PairRequest(question, some)
 
 
-def _answers(
+def _join_answers(
     answers: list[set[Pair]],
     /,
     question: PairQuestion,  # noqa: ARG001 - what was asked
@@ -147,10 +151,10 @@ def _answers(
     return [pair in confirmed for pair in pairs]
 
 
-def _shown(number: int, memory: Stored) -> str:
+def _format_memory(number: int, memory: StoredMemory) -> str:
     return prompts.JUDGE_MEMORY.format(
         number=number,
-        since=f"{memory.since:%Y-%m-%d %H:%M}",
+        since=f"{memory.true_since:%Y-%m-%d %H:%M}",
         speaker=labelled(memory.speaker or prompts.UNKNOWN_SPEAKER),
         content=quoted(memory.content),
     )
@@ -174,8 +178,8 @@ class Summary(NamedTuple):
 class Summariser(NamedTuple):
     """Says what happened in a session and what was learned; both raise ModelError if it cannot."""
 
-    call: Callable[[Sequence[Stored]], Summary]
-    acall: Callable[[Sequence[Stored]], Awaitable[Summary]]
+    call: Callable[[Sequence[StoredMemory]], Summary]
+    acall: Callable[[Sequence[StoredMemory]], Awaitable[Summary]]
 
 
 class Learned(BaseModel):
@@ -205,26 +209,28 @@ def summariser_of(model: BaseChatModel) -> Summariser:
         summary = summariser_of(model).call(notes)
         ```
     """
-    return Summariser(*ways_to_ask(model, SummedUp, _parts, _together))
+    return Summariser(*ways_to_ask(model, SummedUp, _note_requests, _join_summaries))
 
 
-class _Piece(NamedTuple):
+class _NotePart(NamedTuple):
     """A note, or as much of a long one as a request has room for."""
 
     place: int
     """The note's, from 0."""
-    note: Stored
+    note: StoredMemory
     text: str
 
 
-class _Notes(NamedTuple):
+class _NoteRequest(NamedTuple):
     """Some notes of a session."""
 
-    pieces: Sequence[_Piece]
+    pieces: Sequence[_NotePart]
 
     def messages(self) -> list[BaseMessage]:
         """What the model is told."""
-        shown = "\n".join(_noted(number, piece) for number, piece in enumerate(self.pieces, 1))
+        shown = "\n".join(
+            _format_note(number, piece) for number, piece in enumerate(self.pieces, 1)
+        )
         return [SystemMessage(prompts.SUMMARISE), HumanMessage(shown)]
 
     def read(self, answer: SummedUp) -> Summary:
@@ -249,25 +255,25 @@ class _Notes(NamedTuple):
         return Concept(content, tuple(places))
 
 
-def _parts(notes: Sequence[Stored]) -> Iterator[_Notes]:
+def _note_requests(notes: Sequence[StoredMemory]) -> Iterator[_NoteRequest]:
     """As few requests as can hold all notes."""
     pieces = (
-        _Piece(place, note, note.content[begin : begin + _AT_ONCE])
+        _NotePart(place, note, note.content[begin : begin + _AT_ONCE])
         for place, note in enumerate(notes)
         for begin in range(0, len(note.content), _AT_ONCE)
     )
-    return map(_Notes, batches(pieces, lambda piece: len(piece.text), _AT_ONCE))
+    return map(_NoteRequest, batches(pieces, lambda piece: len(piece.text), _AT_ONCE))
 
 
-def _noted(number: int, piece: _Piece) -> str:
+def _format_note(number: int, piece: _NotePart) -> str:
     return prompts.SUMMARISE_NOTE.format(
         number=number,
-        time=f"{piece.note.told_at.astimezone(UTC):%Y-%m-%d %H:%M}",
+        time=f"{piece.note.happened_at.astimezone(UTC):%Y-%m-%d %H:%M}",
         speaker=labelled(piece.note.speaker or prompts.UNKNOWN_SPEAKER),
         content=quoted(piece.text),
     )
 
 
-def _together(summaries: list[Summary], /, notes: Sequence[Stored]) -> Summary:  # noqa: ARG001 - what was told
+def _join_summaries(summaries: list[Summary], /, notes: Sequence[StoredMemory]) -> Summary:  # noqa: ARG001 - what was told
     concepts = tuple(concept for summary in summaries for concept in summary.concepts)
     return Summary("\n".join(summary.content for summary in summaries), concepts)

@@ -34,7 +34,7 @@ class RisePolicy:
     """Accesses to reach."""
 
 
-def rises(
+def rise_reason(
     policy: RisePolicy, importance: float | None, access_count: int, *, ended: bool = False
 ) -> str | None:
     """Why a memory moves to working, in words that many share; None if it stays.
@@ -69,7 +69,7 @@ class MergePolicy:
     else by when it was stored."""
 
 
-def _names(value: object, what: str) -> object:
+def _check_names(value: object, what: str) -> object:
     if isinstance(value, tuple) and all(isinstance(name, str) for name in value):
         return value
     raise ConfigurationError(f"{what} is a tuple of names, not {short(value)}")
@@ -86,7 +86,7 @@ class SupersedePolicy:
         ConfigurationError: for a value that cannot work.
     """
 
-    memory_types: Annotated[tuple[str, ...], by(_names)] = (
+    memory_types: Annotated[tuple[str, ...], by(_check_names)] = (
         "semantic",
         "learning",
         "relationship",
@@ -95,7 +95,7 @@ class SupersedePolicy:
     """Types that say how things are. What happened (`episodic`) does not stop having happened."""
 
 
-def _name(value: object, what: str) -> object:
+def _check_name(value: object, what: str) -> object:
     try:
         return checked_text(value, what)
     except InvalidInputError as error:
@@ -114,7 +114,7 @@ class ArchivalPolicy:
         ConfigurationError: for a value that cannot work.
     """
 
-    url: Annotated[str, by(_name)]
+    url: Annotated[str, by(_check_name)]
     """The directory of the files, as fsspec reads it: a path, `s3://bucket/memories`, …"""
     older_than_days: Annotated[float, number(0, MOST_DAYS)] = 180
     """Days since it was recorded, or changed if it was, to exceed."""
@@ -125,7 +125,7 @@ class ArchivalPolicy:
     default_importance: Annotated[float, number(0, 1)] | None = None
     """As how important a memory counts whose importance nobody told. None: it stays, however old
     and unread; what was said once and never asked for may be asked for tomorrow."""
-    agent_id: Annotated[str, by(_name)] | None = None
+    agent_id: Annotated[str, by(_check_name)] | None = None
     """Memories of this agent alone; of the whole tenant if not given."""
     max_share: Annotated[float, number(0, 1)] = 0.1
     """Of the tenant's current memories, the share that a cycle, or a call of `archive`, may take;
@@ -161,7 +161,7 @@ class ConsolidationPolicy:
     """What nobody asks for leaves for a file. None unless a directory is named."""
 
 
-def _span(value: object, what: str) -> object:
+def _check_span(value: object, what: str) -> object:
     if isinstance(value, timedelta) and value > timedelta(0):
         return value
     raise ConfigurationError(f"{what} is a timedelta above zero, not {short(value)}")
@@ -186,7 +186,7 @@ class ConsolidationSchedule:
         ```
     """
 
-    every: Annotated[timedelta, by(_span)] | None = None
+    every: Annotated[timedelta, by(_check_span)] | None = None
     """The time from the beginning of one cycle of the tenant to that of the next, whoever runs
     them."""
     every_turns: Annotated[int, whole(1, MOST_TIMES)] | None = None
@@ -202,7 +202,7 @@ class ConsolidationSchedule:
             )
 
 
-def due(
+def due_reason(
     schedule: ConsolidationSchedule,
     last: datetime | None,
     *,
@@ -219,11 +219,11 @@ def due(
         return "the session ended"
     if schedule.every_turns is not None and turns >= schedule.every_turns:
         return f"{turns} turns since the last cycle"
-    if schedule.every is not None and not until(schedule.every, last, now):
+    if schedule.every is not None and not time_until_due(schedule.every, last, now):
         return BY_TIME
     return None
 
 
-def until(every: timedelta, last: datetime | None, now: datetime) -> timedelta:
+def time_until_due(every: timedelta, last: datetime | None, now: datetime) -> timedelta:
     """How long until the next cycle; zero if it is due, or overdue."""
     return timedelta(0) if last is None else max(timedelta(0), last + every - now)

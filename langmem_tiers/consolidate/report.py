@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
 from langmem_tiers.consolidate.cycle import UNREAD, Expire
-from langmem_tiers.consolidate.steps import StepCounts, added
+from langmem_tiers.consolidate.steps import StepCounts, sum_counts
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import bracketed, decode, handle_of
 from langmem_tiers.core.reading import plain
@@ -17,11 +17,11 @@ LineVerdict = Literal["done", "left", "kept"]
 VERDICTS: tuple[LineVerdict, ...] = get_args(LineVerdict)
 CreditVerdict = Literal["helps", "harms", "unknown"]
 CREDITS: tuple[CreditVerdict, ...] = get_args(CreditVerdict)
-_SHOWN = 20
+_MAX_SHOWN = 20
 """Memories of a kind that are printed."""
-_PAIRS = 10
+_MAX_PAIRS = 10
 """Pairs that are printed."""
-_KEPT = 1_000
+_MAX_FINDINGS = 1_000
 """Proposals of a step that are kept, as they rest in every checkpoint; all are counted."""
 
 
@@ -29,25 +29,26 @@ Counts = dict[str, StepCounts]
 """By step."""
 
 
-def with_counts(old: Counts, new: Counts | None) -> Counts:
+def add_counts(old: Counts, new: Counts | None) -> Counts:
     """A reducer: what several batches did, added up; None begins anew."""
     if new is None:
         return {}
     both = (old, new)
     return {
-        step: _sum([counts[step] for counts in both if step in counts]) for step in {**old, **new}
+        step: _sum_batches([counts[step] for counts in both if step in counts])
+        for step in {**old, **new}
     }
 
 
-def _sum(batches: Sequence[StepCounts]) -> StepCounts:
+def _sum_batches(batches: Sequence[StepCounts]) -> StepCounts:
     findings = [finding for batch in batches for finding in batch.get("findings", ())]
     counts: StepCounts = {
-        "done": added([batch.get("done", {}) for batch in batches]),
-        "left": added([batch.get("left", {}) for batch in batches]),
-        "kept": added([batch.get("kept", {}) for batch in batches]),
+        "done": sum_counts([batch.get("done", {}) for batch in batches]),
+        "left": sum_counts([batch.get("left", {}) for batch in batches]),
+        "kept": sum_counts([batch.get("kept", {}) for batch in batches]),
         "moves": [move for batch in batches for move in batch.get("moves", ())],
     }
-    return {**counts, "findings": findings[:_KEPT]} if findings else counts
+    return {**counts, "findings": findings[:_MAX_FINDINGS]} if findings else counts
 
 
 def total(counts: Counts, verdict: LineVerdict) -> int:
@@ -59,7 +60,7 @@ def total(counts: Counts, verdict: LineVerdict) -> int:
     )
 
 
-class Line(NamedTuple):
+class ReportLine(NamedTuple):
     """One line of a report."""
 
     step: str
@@ -98,7 +99,7 @@ class Credit(NamedTuple):
         return f"{handle} {plain(self.content)}: {self.reason}"
 
 
-class Proposed(NamedTuple):
+class ProposedPair(NamedTuple):
     """Two memories that are near, and of which nobody has judged; both are unchanged."""
 
     step: str
@@ -136,11 +137,11 @@ class ConsolidationReport:
     started_at: datetime
     """UTC; everything was judged as of then."""
     finished_at: datetime
-    lines: tuple[Line, ...]
+    lines: tuple[ReportLine, ...]
     """In the order of the steps, then of verdicts and reasons."""
     moves: tuple[str, ...]
     """What `learning.rollback` takes."""
-    proposed: tuple[Proposed, ...] = ()
+    proposed: tuple[ProposedPair, ...] = ()
     """What is near and was left to somebody, each pair once, the nearest first, 1,000 of a step:
     `supersede` acts on it, or a model."""
     near_misses: tuple[NearMiss, ...] = ()
@@ -166,7 +167,7 @@ class ConsolidationReport:
                 "no cycle has ended in this state: invoke the graph, or wait until one is due"
             )
         tenant, counts = result["tenant"], result["counts"]
-        proposed, alone = _named(tenant, counts)
+        proposed, alone = _sort_findings(tenant, counts)
         return cls(
             tenant=tenant,
             cycle=result["cycle"],
@@ -199,9 +200,9 @@ class ConsolidationReport:
             f"  {line.step:<10} {line.verdict:<5} {line.memories:>7,}  {line.reason}"
             for line in self.lines
         ]
-        return "\n".join([self._head(), *rows, *(f"  {line}" for line in self._names())])
+        return "\n".join([self._head(), *rows, *(f"  {line}" for line in self._listed_lines())])
 
-    def _names(self) -> Iterator[str]:
+    def _listed_lines(self) -> Iterator[str]:
         """The first of what is credited, of what is proposed and of near misses."""
         for verdict in CREDITS:
             credited = [
@@ -209,11 +210,11 @@ class ConsolidationReport:
                 for credit in self.credit
                 if credit.verdict == verdict
             ]
-            yield from _first(credited, _SHOWN, "credit")
+            yield from _first_lines(credited, _MAX_SHOWN, "credit")
         pairs = [f"{pair.step:<10} proposed: {pair}" for pair in self.proposed]
-        yield from _first(pairs, _PAIRS, "proposed")
+        yield from _first_lines(pairs, _MAX_PAIRS, "proposed")
         missed = [f"promote    near miss: {near_miss}" for near_miss in self.near_misses]
-        yield from _first(missed, _SHOWN, "near_misses")
+        yield from _first_lines(missed, _MAX_SHOWN, "near_misses")
 
     def _head(self) -> str:
         if self.skipped is not None:
@@ -225,16 +226,18 @@ class ConsolidationReport:
         return head if self.lines else f"{head}; there was nothing to do"
 
 
-def _first(lines: Sequence[str], most: int, where: str) -> Iterator[str]:
+def _first_lines(lines: Sequence[str], most: int, where: str) -> Iterator[str]:
     """The first of several lines, and how many more there are."""
     yield from lines[:most]
     if len(lines) > most:
         yield f"and {len(lines) - most:,} more: see {where}"
 
 
-def _named(tenant: str, counts: Counts) -> tuple[list[Proposed], list[NearMiss | Credit]]:
+def _sort_findings(
+    tenant: str, counts: Counts
+) -> tuple[list[ProposedPair], list[NearMiss | Credit]]:
     """Findings of two memories, each pair once, the nearest first; and of one by itself."""
-    pairs: dict[frozenset[object], Proposed] = {}
+    pairs: dict[frozenset[object], ProposedPair] = {}
     alone: dict[NearMiss | Credit, None] = {}
     every = (
         (step, finding)
@@ -245,7 +248,7 @@ def _named(tenant: str, counts: Counts) -> tuple[list[Proposed], list[NearMiss |
         place, reason = (decode(tenant, finding["namespace"]), finding["key"]), finding["reason"]
         if finding["target_key"] is not None:
             other = decode(tenant, finding["target_namespace"] or ""), finding["target_key"]
-            proposed = Proposed(step, *place, *other, reason, finding.get("near"))
+            proposed = ProposedPair(step, *place, *other, reason, finding.get("near"))
             pairs.setdefault(frozenset((place, other)), proposed)
         elif "credit" not in finding:
             alone[NearMiss(*place, reason)] = None
@@ -255,8 +258,8 @@ def _named(tenant: str, counts: Counts) -> tuple[list[Proposed], list[NearMiss |
     return nearest, list(alone)
 
 
-def _lines(counts: Counts) -> Iterator[Line]:
+def _lines(counts: Counts) -> Iterator[ReportLine]:
     for step, step_counts in counts.items():
         for verdict in VERDICTS:
             for reason, number in sorted(step_counts[verdict].items()):
-                yield Line(step, verdict, reason, number)
+                yield ReportLine(step, verdict, reason, number)

@@ -18,7 +18,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.consolidate import lease, steps
 from langmem_tiers.consolidate.models import Summariser, Summary
-from langmem_tiers.consolidate.steps import Cycle, Stored
+from langmem_tiers.consolidate.steps import Cycle, StoredMemory
 from langmem_tiers.core.context import MemoryContext, users_labels
 from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.core.memory import Place, Source, Tier
@@ -32,18 +32,18 @@ from langmem_tiers.store.write import LOCK, Write
 ENDED = "its session ended"
 WORKING = "working"
 """The memory type that a session's end clears."""
-PART = 8_000
+DIGEST_LENGTH = 8_000
 """Characters of a digest, beyond which it goes on in another memory."""
-SHORT = 80
+SHORT_LENGTH = 80
 """Characters of a note in the digest that is stored for itself."""
-IMPORTANT = 0.7
+MIN_IMPORTANCE = 0.7
 """The importance, as somebody told it, from which on a note is lifted."""
 PINNED = "it is pinned"
 RECALLED = "it was recalled in more than one turn"
 STATED = "the user stated it"
-UNTOLD = "nobody pinned it, told that it is important, or recalled it in more than one turn"
+NO_REASON = "nobody pinned it, told that it is important, or recalled it in more than one turn"
 LEARNED = "the model learned it"
-_NEVER_SO = ("retracted", "suspect", "quarantined")
+_EXCLUDED_STATES = ("retracted", "suspect", "quarantined")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class ReadVersion(NamedTuple):
     state: str | None
 
     @classmethod
-    def of(cls, memories: Sequence[Stored]) -> list[ReadVersion]:
+    def of(cls, memories: Sequence[StoredMemory]) -> list[ReadVersion]:
         """These, as they were read."""
         return [
             cls(memory.id, memory.namespace, memory.key, memory.version, memory.state)
@@ -135,16 +135,16 @@ class KeptMemory(NamedTuple):
     """What stays of that, by stored namespace and key."""
 
 
-class Left(NamedTuple):
+class SessionContents(NamedTuple):
     """What a session left."""
 
-    notes: list[Stored]
+    notes: list[StoredMemory]
     """What is cleared."""
-    keeps: list[KeptMemory]
+    kept: list[KeptMemory]
     passed_over: list[str]
     """Why each of the notes that are not kept is not."""
-    rising: list[Stored]
-    said: list[Stored]
+    rising: list[StoredMemory]
+    remarks: list[StoredMemory]
     """What else was said in it and a model read; it stays."""
     expired_unread: int
     """How many there are that expired before anybody read them."""
@@ -158,10 +158,10 @@ def end_session(ended: EndedSession) -> Flow[SessionReport]:
         ModelError: if the summariser gave nothing usable; nothing was changed.
         ConflictError: if the session went on meanwhile, ten times.
     """
-    left, cycle = (yield from left_of(ended)), ended.cycle
+    left, cycle = (yield from read_session(ended)), ended.cycle
     moves = [steps.move_id(cycle, "session_end", memory.id) for memory in left.rising]
-    if left.notes or left.rising or left.said:
-        recorded = reads(cycle, [memory.id for memory in left.said])
+    if left.notes or left.rising or left.remarks:
+        recorded = read_event_calls(cycle, [memory.id for memory in left.remarks])
         if left.rising:
             rise = {
                 **cycle.params,
@@ -171,70 +171,72 @@ def end_session(ended: EndedSession) -> Flow[SessionReport]:
                 "ttl": cycle.options.tier_ttl.get(Tier.WORKING),
             }
             recorded.insert(0, Call("record_rises", rise))
-        notes, stay = ReadVersion.of(left.notes), ReadVersion.of([*left.rising, *left.said])
-        if not (yield from keep(cycle, left.keeps, notes, stay, recorded=recorded)):
+        notes, stay = ReadVersion.of(left.notes), ReadVersion.of([*left.rising, *left.remarks])
+        if not (yield from store_kept(cycle, left.kept, notes, stay, recorded=recorded)):
             raise ConflictError(f"the session {ended.session!r} went on meanwhile: end it again")
     return SessionReport(
         session_id=ended.session,
-        semantic=tuple(kept.key for kept in left.keeps if kept.reason is not None),
-        episodic=tuple(kept.key for kept in left.keeps if kept.reason is None),
+        semantic=tuple(kept.key for kept in left.kept if kept.reason is not None),
+        episodic=tuple(kept.key for kept in left.kept if kept.reason is None),
         cleared=len(left.notes),
         risen=len(left.rising),
         moves=tuple(moves),
-        reasons=steps.counted(kept.reason for kept in left.keeps if kept.reason is not None),
-        not_kept=steps.counted(left.passed_over),
+        reasons=steps.count_reasons(kept.reason for kept in left.kept if kept.reason is not None),
+        not_kept=steps.count_reasons(left.passed_over),
         expired_unread=left.expired_unread,
     )
 
 
-def notes_of(ended: EndedSession) -> Flow[list[Stored]]:
+def read_notes(ended: EndedSession) -> Flow[list[StoredMemory]]:
     """What a session has noted so far, in order; what never was so is left out."""
-    memories, _ = yield from _memories(ended)
+    memories, _ = yield from _read_memories(ended)
     notes = [memory for memory in memories if memory.memory_type == WORKING]
     return [note for project in notes_by_project(ended.session, notes) for note in project.notes]
 
 
-def _memories(ended: EndedSession) -> Flow[tuple[list[Stored], int]]:
+def _read_memories(ended: EndedSession) -> Flow[tuple[list[StoredMemory], int]]:
     """The notes of a session and what else of it is in short_term; and what expired unread."""
     own = list(ended.namespaces)
     rows = yield from rows_of("session_memories", **ended.params, namespaces=own)
-    memories = yield from steps.read(ended.cycle, [number for number, gone, _ in rows if not gone])
+    memories = yield from steps.read_memories(
+        ended.cycle, [number for number, gone, _ in rows if not gone]
+    )
     return memories, sum(gone and not was_read for _, gone, was_read in rows)
 
 
-def left_of(ended: EndedSession) -> Flow[Left]:
+def read_session(ended: EndedSession) -> Flow[SessionContents]:
     """What a session left, and what is to be kept of it; a summariser is asked here."""
-    memories, expired_unread = yield from _memories(ended)
+    memories, expired_unread = yield from _read_memories(ended)
     notes = [memory for memory in memories if memory.memory_type == WORKING]
     rising = [
         memory for memory in memories if memory.memory_type != WORKING and memory.state is None
     ]
     ids = [note.id for note in notes]
     rows = yield from rows_of("recalled_again", tenant=ended.cycle.tenant, ids=ids)
-    recalled, remarks = frozenset(row[0] for row in rows), list[Stored]()
+    recalled, remarks = frozenset(row[0] for row in rows), list[StoredMemory]()
     summariser = ended.summariser
     if summariser is not None and ended.session:  # what else was said in it: each thing once
         rows = yield from rows_of("session_said", **ended.params)
-        remarks = yield from steps.read(ended.cycle, [row[0] for row in rows])
-    keeps: list[KeptMemory] = []
+        remarks = yield from steps.read_memories(ended.cycle, [row[0] for row in rows])
+    kept: list[KeptMemory] = []
     passed_over: list[str] = []
     for project in notes_by_project(ended.session, notes, recalled, remarks):
         summary: Summary | None = None
         if summariser is not None:
-            summed_up = project.told
+            summed_up = project.summarised
             summary = yield from ask_model(summariser, summed_up)
         lifted, others = yield from apart(
-            partial(kept_of, project, summary, stated=ended.stated),
+            partial(choose_kept, project, summary, stated=ended.stated),
             sum(len(note.content) for note in project.notes),
         )
-        keeps += lifted
+        kept += lifted
         passed_over += others
-    return Left(notes, keeps, passed_over, rising, remarks, expired_unread)
+    return SessionContents(notes, kept, passed_over, rising, remarks, expired_unread)
 
 
-def keep(
+def store_kept(
     cycle: Cycle,
-    keeps: Sequence[KeptMemory],
+    kept: Sequence[KeptMemory],
     notes: Sequence[ReadVersion],
     stay: Sequence[ReadVersion] = (),
     *,
@@ -256,9 +258,9 @@ def keep(
         rows, before, *guarded = answers
         for guard_rows in guarded:
             lease.check_guard(guard_rows, cycle.tenant)
-        there = [steps.StoredNow(*row) for row in rows]
+        there = [steps.LockedMemory(*row) for row in rows]
         now = {
-            memory.id: (steps.version(memory.updated_at), memory.state)
+            memory.id: (steps.format_version(memory.updated_at), memory.state)
             for memory in there
             if memory.alive
         }
@@ -266,7 +268,7 @@ def keep(
         return as_read and not before
 
     applied = yield from write_if(
-        [*puts(cycle, keeps), *gone],
+        [*kept_writes(cycle, kept), *gone],
         options=cycle.options,
         moment=cycle.moment,
         keys=[(cycle.tenant, "", LOCK), *((cycle.tenant, *memory[1:3]) for memory in involved)],
@@ -277,24 +279,24 @@ def keep(
     return applied is not None
 
 
-def puts(cycle: Cycle, keeps: Sequence[KeptMemory]) -> list[Write]:
-    """The puts of what is kept."""
+def kept_writes(cycle: Cycle, memories: Sequence[KeptMemory]) -> list[Write]:
+    """The puts of what is memory."""
     return [
         replace(
             write_of(
-                kept.value,
-                place=Place(cycle.tenant, kept.namespace),
-                key=kept.key,
+                memory.value,
+                place=Place(cycle.tenant, memory.namespace),
+                key=memory.key,
                 index=cycle.options.index,
                 tier=Tier.WORKING,
             ),
-            sources=tuple((Place(cycle.tenant, at), key) for at, key in kept.sources),
+            sources=tuple((Place(cycle.tenant, at), key) for at, key in memory.sources),
         )
-        for kept in keeps
+        for memory in memories
     ]
 
 
-def reads(cycle: Cycle, ids: Sequence[int]) -> list[Call]:
+def read_event_calls(cycle: Cycle, ids: Sequence[int]) -> list[Call]:
     """That a model has read these."""
     events = [steps.move_id(cycle, "read", id_) for id_ in ids]
     params = {**cycle.params, "ids": ids, "events": events, "reason": ENDED}
@@ -310,43 +312,43 @@ class ProjectNotes(NamedTuple):
     namespace: str
     """The project's, or of a user's own in it, as the database names it."""
     session: str
-    notes: tuple[Stored, ...]
+    notes: tuple[StoredMemory, ...]
     recalled: frozenset[int] = frozenset()
     """Those that were recalled in more than one turn."""
-    said: tuple[Stored, ...] = ()
+    remarks: tuple[StoredMemory, ...] = ()
     """What else was said in it, which stays as it is."""
 
     @property
-    def told(self) -> list[Stored]:
+    def summarised(self) -> list[StoredMemory]:
         """All that is summed up, in order."""
-        return sorted((*self.notes, *self.said), key=_when)
+        return sorted((*self.notes, *self.remarks), key=_time_order)
 
-    def key(self, kind: str, which: str | int) -> str:
+    def kept_key(self, kind: str, which: str | int) -> str:
         """Name what is kept of these very notes, the same each time."""
-        notes = [[memory.namespace, memory.key, memory.version] for memory in self.told]
+        notes = [[memory.namespace, memory.key, memory.version] for memory in self.summarised]
         name = [kind, which, self.namespace, self.session, notes]
         return str(uuid5(NAMESPACE_OID, json.dumps(name)))
 
-    def staying(self, memories: Sequence[Stored]) -> list[tuple[str, str]]:
+    def kept_sources(self, memories: Sequence[StoredMemory]) -> list[tuple[str, str]]:
         """Which of these stay, so that what is drawn from them can be taken back with them."""
-        ids = {memory.id for memory in self.said}
+        ids = {memory.id for memory in self.remarks}
         return [(memory.namespace, memory.key) for memory in memories if memory.id in ids]
 
 
 def notes_by_project(
     session: str,
-    notes: Iterable[Stored],
+    notes: Iterable[StoredMemory],
     recalled: frozenset[int] = frozenset(),
-    remarks: Iterable[Stored] = (),
+    remarks: Iterable[StoredMemory] = (),
 ) -> list[ProjectNotes]:
     """Notes, and what else was said, by their project. What never was so is left out."""
     others = {memory.id: memory for memory in remarks}
     memories = sorted(
-        (memory for memory in (*notes, *others.values()) if memory.state not in _NEVER_SO),
-        key=lambda memory: (_project(memory), *_when(memory)),
+        (memory for memory in (*notes, *others.values()) if memory.state not in _EXCLUDED_STATES),
+        key=lambda memory: (_project_namespace(memory), *_time_order(memory)),
     )
     projects = []
-    for at, grouped in groupby(memories, _project):
+    for at, grouped in groupby(memories, _project_namespace):
         some = list(grouped)
         own = tuple(memory for memory in some if memory.id not in others)
         beside = tuple(memory for memory in some if memory.id in others)
@@ -354,7 +356,7 @@ def notes_by_project(
     return projects
 
 
-def kept_of(
+def choose_kept(
     project: ProjectNotes, summary: Summary | None = None, *, stated: bool = False
 ) -> tuple[list[KeptMemory], list[str]]:
     """Return what is kept of notes, and why each of the others is not lifted.
@@ -369,38 +371,38 @@ def kept_of(
     """
     facts: list[KeptMemory] = []
     passed_over: list[str] = []
-    same: dict[object, list[Stored]] = {}
+    same: dict[object, list[StoredMemory]] = {}
     for note in project.notes:
         if note.state is None:  # those together that one speaker noted in equal texts
             who = note.speaker, source_of(note.value), trust_of(note.value)
             same.setdefault((normalised(note.content), *who), []).append(note)
     for equal_notes in same.values():
-        why = _lifted(equal_notes, project.recalled, stated=stated and summary is None)
+        why = _lift_reason(equal_notes, project.recalled, stated=stated and summary is None)
         if why is None:
-            passed_over.append(UNTOLD)
+            passed_over.append(NO_REASON)
         else:
-            key = project.key("fact", equal_notes[0].key)
-            facts.append(KeptMemory(project.namespace, key, _fact(equal_notes), why))
+            key = project.kept_key("fact", equal_notes[0].key)
+            facts.append(KeptMemory(project.namespace, key, _fact_value(equal_notes), why))
     if summary is not None:
         known_texts = {normalised(fact.value["content"]) for fact in facts}
-        facts += _concepts(project, summary, known_texts)
+        facts += _concept_memories(project, summary, known_texts)
     lifted = {fact.value["content"] for fact in facts}
-    return [*facts, *_digests(project, lifted, summary)], passed_over
+    return [*facts, *_digest_memories(project, lifted, summary)], passed_over
 
 
-def _when(memory: Stored) -> tuple[datetime, int, int]:
-    return memory.told_at, (memory.turn or 0) if memory.speaker else 0, memory.id
+def _time_order(memory: StoredMemory) -> tuple[datetime, int, int]:
+    return memory.happened_at, (memory.turn or 0) if memory.speaker else 0, memory.id
 
 
-def own_labels(user_id: str | None) -> str:
+def user_suffix(user_id: str | None) -> str:
     """The end of a namespace that is a user's own, behind the project's label; else nothing."""
     return "".join(f"{label}." for label in users_labels(user_id))
 
 
-def _project(memory: Stored) -> str:
+def _project_namespace(memory: StoredMemory) -> str:
     """The namespace of its project, or of its user's own in it."""
     label, dot, _ = memory.namespace.partition(".")
-    own = own_labels(memory.user_id)
+    own = user_suffix(memory.user_id)
     if dot and f"{label}." != own:
         return f"{label}.{own}"
     project = memory.value.get("project_id")
@@ -408,7 +410,9 @@ def _project(memory: Stored) -> str:
     return f"{MemoryContext(tenant='_', project_id=named).namespace(Tier.WORKING)[1]}.{own}"
 
 
-def _lifted(notes: Sequence[Stored], recalled: frozenset[int], *, stated: bool) -> str | None:
+def _lift_reason(
+    notes: Sequence[StoredMemory], recalled: frozenset[int], *, stated: bool
+) -> str | None:
     """Why a note is lifted that these tell together; None if it is not.
 
     Where what the user `stated` counts, a note that ends with a question mark does not.
@@ -416,8 +420,8 @@ def _lifted(notes: Sequence[Stored], recalled: frozenset[int], *, stated: bool) 
     if any(note.value.get("pinned") is True for note in notes):
         return PINNED
     importances = [note.importance for note in notes if note.importance is not None]
-    if max(importances, default=0.0) >= IMPORTANT:
-        return f"importance >= {IMPORTANT:g}"
+    if max(importances, default=0.0) >= MIN_IMPORTANCE:
+        return f"importance >= {MIN_IMPORTANCE:g}"
     if any(note.id in recalled for note in notes):
         return RECALLED
     first = notes[0]
@@ -427,7 +431,7 @@ def _lifted(notes: Sequence[Stored], recalled: frozenset[int], *, stated: bool) 
     return None if asks else STATED
 
 
-def _fact(notes: Sequence[Stored]) -> dict[str, Any]:
+def _fact_value(notes: Sequence[StoredMemory]) -> dict[str, Any]:
     """The value of a memory that says what these do, in the words of the first."""
     first = notes[0]
     value = {name: entry for name, entry in first.value.items() if name not in ("turn", "text")}
@@ -435,13 +439,13 @@ def _fact(notes: Sequence[Stored]) -> dict[str, Any]:
         **value,
         "content": first.content,
         "memory_type": "semantic",
-        "occurred_at": first.told_at.isoformat(),
-        **_shared(notes),
-        "metadata": _learned(first.value.get("metadata")),
+        "occurred_at": first.happened_at.isoformat(),
+        **_common_fields(notes),
+        "metadata": _fact_metadata(first.value.get("metadata")),
     }
 
 
-def _concepts(
+def _concept_memories(
     project: ProjectNotes, summary: Summary, known_texts: set[str]
 ) -> Iterator[KeptMemory]:
     """What a model learned, but for what says the same as what is stored anyhow."""
@@ -449,17 +453,19 @@ def _concepts(
         if normalised(concept.content) in known_texts:
             continue
         known_texts.add(normalised(concept.content))
-        sources = [project.told[place] for place in concept.notes]
-        value = _drawn_from(sources, concept.content, "semantic") | {
-            **_shared(sources),
-            "occurred_at": max(each.told_at for each in sources).isoformat(),
-            "metadata": _learned({"notes": [_shortened(each.content) for each in sources]}),
+        sources = [project.summarised[place] for place in concept.notes]
+        value = _derived_value(sources, concept.content, "semantic") | {
+            **_common_fields(sources),
+            "occurred_at": max(each.happened_at for each in sources).isoformat(),
+            "metadata": _fact_metadata(
+                {"notes": [_shorten_note(each.content) for each in sources]}
+            ),
         }
-        key = project.key("concept", concept.content)
-        yield KeptMemory(project.namespace, key, value, LEARNED, project.staying(sources))
+        key = project.kept_key("concept", concept.content)
+        yield KeptMemory(project.namespace, key, value, LEARNED, project.kept_sources(sources))
 
 
-def _drawn_from(sources: Sequence[Stored], content: str, kind: str) -> dict[str, Any]:
+def _derived_value(sources: Sequence[StoredMemory], content: str, kind: str) -> dict[str, Any]:
     """The value of a memory that tells of these: their tags, and what all say of their session."""
     whose = {}
     for name in ("project_id", "session_id", "agent_id"):
@@ -473,13 +479,13 @@ def _drawn_from(sources: Sequence[Stored], content: str, kind: str) -> dict[str,
         **provenance_of(source.value for source in sources),
         "content": content,
         "memory_type": kind,
-        "occurred_at": sources[0].told_at.isoformat(),
-        **_shared(sources, rated=False),
+        "occurred_at": sources[0].happened_at.isoformat(),
+        **_common_fields(sources, rated=False),
         "metadata": {"promoted_from": WORKING},
     }
 
 
-def _shared(memories: Sequence[Stored], *, rated: bool = True) -> dict[str, Any]:
+def _common_fields(memories: Sequence[StoredMemory], *, rated: bool = True) -> dict[str, Any]:
     """The tags of all, and the highest importance that was told, if there are any."""
     lists = (memory.value.get("tags") for memory in memories)
     tags = [tag for some in lists if isinstance(some, list) for tag in some if isinstance(tag, str)]
@@ -490,39 +496,47 @@ def _shared(memories: Sequence[Stored], *, rated: bool = True) -> dict[str, Any]
     return {name: entry for name, entry in shared.items() if entry not in ([], None)}
 
 
-def _learned(metadata: object) -> dict[str, Any]:
+def _fact_metadata(metadata: object) -> dict[str, Any]:
     """The metadata of what was learned: that it is a fact, if nobody told of which kind it is."""
     own = metadata if isinstance(metadata, Mapping) else {}
     return {"category": "fact", **own, "promoted_from": WORKING}
 
 
-def _digests(
+def _digest_memories(
     project: ProjectNotes, lifted: set[str], summary: Summary | None
 ) -> Iterator[KeptMemory]:
     """What happened, in order; in several parts if it is long. What stays is not told again."""
-    parts = list(batches((_line(note, lifted) for note in project.notes), len, PART)) or [[]]
-    memories = project.notes if summary is None else project.told
-    first, last = (f"{memories[place].told_at:%Y-%m-%d %H:%M}" for place in (0, -1))
+    parts = list(
+        batches((_digest_line(note, lifted) for note in project.notes), len, DIGEST_LENGTH)
+    ) or [[]]
+    memories = project.notes if summary is None else project.summarised
+    first, last = (f"{memories[place].happened_at:%Y-%m-%d %H:%M}" for place in (0, -1))
     for number, lines in enumerate(parts, 1):
         name = f"Session {project.session}" if project.session else "Notes"
         head = f"{name}, {first} to {last} UTC"
         if len(parts) > 1:
             head += f", part {number} of {len(parts)}"
         summary_lines = [summary.content] if summary is not None and number == 1 else []
-        value = _drawn_from(memories, "\n".join([f"{head}:", *summary_lines, *lines]), "episodic")
-        key = project.key("digest", number)
+        value = _derived_value(
+            memories, "\n".join([f"{head}:", *summary_lines, *lines]), "episodic"
+        )
+        key = project.kept_key("digest", number)
         yield KeptMemory(
-            project.namespace, key, value, None, project.staying(memories if summary_lines else ())
+            project.namespace,
+            key,
+            value,
+            None,
+            project.kept_sources(memories if summary_lines else ()),
         )
 
 
-def _line(note: Stored, lifted: set[str]) -> str:
+def _digest_line(note: StoredMemory, lifted: set[str]) -> str:
     """A note in the digest: in short if it is stored for itself, else in its own words."""
-    content = _shortened(note.content) if note.content in lifted else note.content
+    content = _shorten_note(note.content) if note.content in lifted else note.content
     who = f"{note.speaker}: " if note.speaker else ""
-    return f"- {note.told_at.astimezone(UTC):%Y-%m-%d %H:%M} {who}{content}"
+    return f"- {note.happened_at.astimezone(UTC):%Y-%m-%d %H:%M} {who}{content}"
 
 
-def _shortened(text: str) -> str:
+def _shorten_note(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= SHORT else f"{line[: SHORT - 1].rsplit(' ', 1)[0]}…"
+    return line if len(line) <= SHORT_LENGTH else f"{line[: SHORT_LENGTH - 1].rsplit(' ', 1)[0]}…"

@@ -84,7 +84,7 @@ class StepDecision(TypedDict):
     """What the step alone reads."""
 
 
-class Finding(TypedDict):
+class StepFinding(TypedDict):
     """What a rule found of one memory or two, and nobody has judged: nothing becomes of it."""
 
     namespace: str
@@ -107,7 +107,7 @@ class Proposal(TypedDict):
     decisions: list[StepDecision]
     kept: dict[str, int]
     """How many memories stay as they are, by reason."""
-    findings: NotRequired[list[Finding]]
+    findings: NotRequired[list[StepFinding]]
     """What it would not do by itself, for the report."""
 
 
@@ -122,7 +122,7 @@ class StepCounts(TypedDict, total=False):
     """They stay as they are."""
     moves: list[str]
     """What `learning.rollback` takes."""
-    findings: list[Finding]
+    findings: list[StepFinding]
     """What was found and left to somebody's judgement."""
 
 
@@ -156,7 +156,7 @@ class CycleStep(Protocol):
         return {}
 
 
-class MemoryRow(Protocol):
+class VersionedRow(Protocol):
     """A row that names a memory."""
 
     @property
@@ -169,15 +169,15 @@ class MemoryRow(Protocol):
     def updated_at(self) -> datetime: ...  # noqa: D102
 
 
-def version(moment: datetime) -> str:
+def format_version(moment: datetime) -> str:
     """A moment as decisions name it."""
     return moment.astimezone(UTC).isoformat()
 
 
-def decision(
-    memory: MemoryRow,
+def make_decision(
+    memory: VersionedRow,
     reason: str,
-    target: MemoryRow | None = None,
+    target: VersionedRow | None = None,
     detail: dict[str, Any] | None = None,
 ) -> StepDecision:
     """That something is to become of a memory."""
@@ -185,22 +185,25 @@ def decision(
         id=memory.id,
         namespace=memory.namespace,
         key=memory.key,
-        version=version(memory.updated_at),
+        version=format_version(memory.updated_at),
         reason=reason,
         target=None if target is None else target.id,
         target_namespace=None if target is None else target.namespace,
         target_key=None if target is None else target.key,
-        target_version=None if target is None else version(target.updated_at),
+        target_version=None if target is None else format_version(target.updated_at),
         detail=detail or {},
     )
 
 
-def finding(
-    memory: MemoryRow, reason: str, other: tuple[str, str] | None = None, near: float | None = None
-) -> Finding:
+def make_finding(
+    memory: VersionedRow,
+    reason: str,
+    other: tuple[str, str] | None = None,
+    near: float | None = None,
+) -> StepFinding:
     """Report a memory, alone or beside `other` (its namespace and key), to which it is so near."""
     namespace, key = (None, None) if other is None else other
-    finding = Finding(
+    finding = StepFinding(
         namespace=memory.namespace,
         key=memory.key,
         target_namespace=namespace,
@@ -210,23 +213,25 @@ def finding(
     return finding if near is None else {**finding, "near": near}
 
 
-def carried_out(
+def count_decisions(
     decisions: Iterable[StepDecision], left: Mapping[int, str], moves: Iterable[str] = ()
 ) -> StepCounts:
     """Count decisions as carried out, but those `left`: by id, each with the reason."""
     return StepCounts(
-        done=counted(decision["reason"] for decision in decisions if decision["id"] not in left),
-        left=counted(left.values()),
+        done=count_reasons(
+            decision["reason"] for decision in decisions if decision["id"] not in left
+        ),
+        left=count_reasons(left.values()),
         moves=[*moves],
     )
 
 
-def counted(reasons: Iterable[str]) -> dict[str, int]:
+def count_reasons(reasons: Iterable[str]) -> dict[str, int]:
     """How often each reason was given."""
-    return added([{reason: 1} for reason in reasons])
+    return sum_counts([{reason: 1} for reason in reasons])
 
 
-def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """The sum of several counts by reason."""
     total: dict[str, int] = {}
     for reasons in counts:
@@ -235,20 +240,20 @@ def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return total
 
 
-class ReviewedBatches(NamedTuple):
+class CombinedProposals(NamedTuple):
     """What becomes of the memories that several proposals are about; each of them is in one."""
 
-    standing: list[StepDecision]
+    decisions: list[StepDecision]
     """What can be carried out together, in the order of ids."""
-    again: list[int]
+    rejudge: list[int]
     """Ids of what is to be judged again when that is done, in order."""
     kept: dict[str, int]
     """How many stay as they are, by reason."""
-    findings: list[Finding]
+    findings: list[StepFinding]
     """What nobody has judged."""
 
 
-def reviewed(proposals: Sequence[Proposal], *, hands_over: bool) -> ReviewedBatches:
+def combine_proposals(proposals: Sequence[Proposal], *, hands_over: bool) -> CombinedProposals:
     """Which decisions can stand together.
 
     Two batches may decide on the same memory, of which the first stands, and one may keep what
@@ -273,14 +278,14 @@ def reviewed(proposals: Sequence[Proposal], *, hands_over: bool) -> ReviewedBatc
         needed.update(() if target is None else (target,))
         standing.append(decision)
     findings = [finding for proposal in proposals for finding in proposal.get("findings", ())]
-    kept = added(proposal["kept"] for proposal in proposals)
-    return ReviewedBatches(standing, sorted(fallen - gone), kept, findings)
+    kept = sum_counts(proposal["kept"] for proposal in proposals)
+    return CombinedProposals(standing, sorted(fallen - gone), kept, findings)
 
 
 # ---- stored memories, as steps read, hold and move them ---------------------------------------
 
 
-class Stored(NamedTuple):
+class StoredMemory(NamedTuple):
     """A memory that is judged; a row of stored_memories, the columns are in this order."""
 
     id: int
@@ -308,7 +313,7 @@ class Stored(NamedTuple):
     @property
     def version(self) -> str:
         """As decisions name it."""
-        return version(self.updated_at)
+        return format_version(self.updated_at)
 
     @property
     def content(self) -> str:
@@ -333,7 +338,7 @@ class Stored(NamedTuple):
         return speaker if isinstance(speaker, str) else None
 
     @property
-    def told_by(self) -> tuple[object, ...]:
+    def speaker_key(self) -> tuple[object, ...]:
         """Who said it, by whom it came, how trusted: else whoever spoke in that session."""
         by = source_of(self.value), trust_of(self.value)
         if self.speaker is not None:
@@ -341,27 +346,27 @@ class Stored(NamedTuple):
         return *by, "", self.namespace, self.session or ""
 
     @property
-    def told_at(self) -> datetime:
+    def happened_at(self) -> datetime:
         """When it happened, if that was told, else when it was stored."""
         return self.occurred_at or self.created_at
 
     @property
-    def since(self) -> datetime:
+    def true_since(self) -> datetime:
         """Since when it is true, as far as anybody told."""
-        return self.valid_from or self.told_at
+        return self.valid_from or self.happened_at
 
     @property
-    def recorded(self) -> tuple[datetime, int]:
+    def record_order(self) -> tuple[datetime, int]:
         """What is older comes first, the id breaking ties."""
         return self.created_at, self.id
 
     @property
-    def order(self) -> tuple[datetime, datetime, int]:
+    def truth_order(self) -> tuple[datetime, datetime, int]:
         """What was true earlier comes first; told at the same time, what was recorded first."""
-        return self.since, self.created_at, self.id
+        return self.true_since, self.created_at, self.id
 
 
-class StoredNow(NamedTuple):
+class LockedMemory(NamedTuple):
     """A memory as it is now; a row of hold_memories, the columns are in this order."""
 
     id: int
@@ -376,11 +381,11 @@ class StoredNow(NamedTuple):
 class LockedRows(NamedTuple):
     """What an `apply` goes by, in its transaction."""
 
-    memories: dict[int, StoredNow]
+    memories: dict[int, LockedMemory]
     moves: dict[str, list[int] | None]
     """Those that were written before, with what they moved to a target if that was several."""
 
-    def has_done(self, move: str, decision: StepDecision) -> bool:
+    def is_done(self, move: str, decision: StepDecision) -> bool:
         """Whether a decision was carried out before."""
         if decision["target"] is None or move not in self.moves:
             return move in self.moves
@@ -388,20 +393,22 @@ class LockedRows(NamedTuple):
         return sources is None or decision["id"] in sources
 
 
-def select(cycle: Cycle, statement: str, after: int, limit: int, **params: Any) -> Flow[list[int]]:
+def select_ids(
+    cycle: Cycle, statement: str, after: int, limit: int, **params: Any
+) -> Flow[list[int]]:
     """The ids that a statement finds above `after`, ascending."""
     asked = {**cycle.params, "after": after, "limit": limit, **params}
     rows = yield from rows_of(statement, **asked)
     return [row[0] for row in rows]
 
 
-def read(cycle: Cycle, ids: Iterable[int]) -> Flow[list[Stored]]:
+def read_memories(cycle: Cycle, ids: Iterable[int]) -> Flow[list[StoredMemory]]:
     """These memories, by id."""
     rows = yield from rows_of("stored_memories", tenant=cycle.tenant, ids=sorted(set(ids)))
-    return [Stored(*row) for row in rows]
+    return [StoredMemory(*row) for row in rows]
 
 
-def hold(
+def lock_rows(
     cycle: Cycle, decisions: Sequence[StepDecision], moves: Iterable[str] = ()
 ) -> Flow[LockedRows]:
     """Lock what decisions are about, and see how it is now. The transaction stays open.
@@ -427,7 +434,7 @@ def hold(
     )
     _, guarded, written, rows = yield Query(calls)
     check_guard(guarded, cycle.tenant)
-    held = (StoredNow(*row) for row in rows)
+    held = (LockedMemory(*row) for row in rows)
     return LockedRows({memory.id: memory for memory in held}, {row[0]: row[1] for row in written})
 
 
@@ -453,24 +460,24 @@ class MovingStep(CycleStep):
             for decision in decisions
         }
 
-    def against(self, held: LockedRows, decision: StepDecision, move: str) -> str | None:  # noqa: ARG002 - some look at it
+    def conflict(self, held: LockedRows, decision: StepDecision, move: str) -> str | None:  # noqa: ARG002 - some look at it
         """Why a decision cannot be carried out any more; None if it can."""
         memory = held.memories.get(decision["id"])
         if memory is None or not memory.alive:
             return GONE
         if memory.state is not None or memory.tier not in self.tiers:
             return CHANGED
-        if version(memory.updated_at) != decision["version"]:
+        if format_version(memory.updated_at) != decision["version"]:
             return CHANGED
         if decision["target"] is None:
             return None
         target = held.memories.get(decision["target"])
         if target is None or not target.alive or target.state not in self.target_states:
             return TARGET_CHANGED
-        as_judged = version(target.updated_at) == decision["target_version"]
+        as_judged = format_version(target.updated_at) == decision["target_version"]
         return None if as_judged else TARGET_CHANGED
 
-    def records(
+    def write_calls(
         self,
         cycle: Cycle,  # noqa: ARG002 - some look at it
         todo: Sequence[StepDecision],  # noqa: ARG002
@@ -487,12 +494,12 @@ class MovingStep(CycleStep):
             ConflictError (lease_lost): if somebody else consolidates the tenant.
         """
         moves = self.moves(cycle, decisions)
-        held = yield from hold(cycle, decisions, moves.values())
+        held = yield from lock_rows(cycle, decisions, moves.values())
         open_ = [
-            decision for decision in decisions if not held.has_done(moves[decision["id"]], decision)
+            decision for decision in decisions if not held.is_done(moves[decision["id"]], decision)
         ]
         against = {
-            decision["id"]: self.against(held, decision, moves[decision["id"]])
+            decision["id"]: self.conflict(held, decision, moves[decision["id"]])
             for decision in open_
         }
         left = {id_: why for id_, why in against.items() if why is not None}
@@ -504,11 +511,11 @@ class MovingStep(CycleStep):
             "events": [moves[decision["id"]] for decision in todo],
             "reasons": [decision["reason"] for decision in todo],
         }
-        yield Query(tuple(self.records(cycle, todo, params)) if todo else (), commit=True)
+        yield Query(tuple(self.write_calls(cycle, todo, params)) if todo else (), commit=True)
         moved = dict.fromkeys(
             moves[decision["id"]] for decision in decisions if decision["id"] not in left
         )
-        return carried_out(decisions, left, moved)
+        return count_decisions(decisions, left, moved)
 
 
 def note_seen(cycle: Cycle, step: str) -> Flow[None]:
@@ -517,7 +524,7 @@ def note_seen(cycle: Cycle, step: str) -> Flow[None]:
     Raises:
         ConflictError (lease_lost): if somebody else consolidates the tenant.
     """
-    return _note(cycle, step, cycle.moment.now - GRACE)
+    return _note_moment(cycle, step, cycle.moment.now - GRACE)
 
 
 def note_cycle(cycle: Cycle) -> Flow[None]:
@@ -526,11 +533,11 @@ def note_cycle(cycle: Cycle) -> Flow[None]:
     Raises:
         ConflictError (lease_lost): if somebody else consolidates the tenant.
     """
-    return _note(cycle, "cycle", cycle.moment.now)
+    return _note_moment(cycle, "cycle", cycle.moment.now)
 
 
 @begun_anew
-def _note(cycle: Cycle, step: str, seen: datetime) -> Flow[None]:
+def _note_moment(cycle: Cycle, step: str, seen: datetime) -> Flow[None]:
     (guarded,) = yield Query((cycle.guard,))
     check_guard(guarded, cycle.tenant)
     params = {"tenant": cycle.tenant, "step": step, "seen": seen}

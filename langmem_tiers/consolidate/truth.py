@@ -55,7 +55,7 @@ class Restoration:
         return f"{self.key} is {stands}; {len(self.restored):,} memories are no longer suspect"
 
 
-class Revising(NamedTuple):
+class RevisionContext(NamedTuple):
     """What holds for a revision."""
 
     context: MemoryContext
@@ -67,18 +67,18 @@ class Revising(NamedTuple):
         """As the database names it."""
         return self.context.root
 
-    def lock(self, *memories: Candidate) -> Call:
+    def lock_call(self, *memories: Candidate) -> Call:
         """The call that makes all moves of the tenant, and writers of these, wait."""
         keys = [(self.tenant, memory.namespace, memory.key) for memory in memories]
         return lock_call([(self.tenant, "", LOCK), *keys], self.options)
 
-    def standing(self, *memories: Candidate) -> Call:
+    def states_call(self, *memories: Candidate) -> Call:
         """The call that reads how memories stand."""
         ids = [memory.id for memory in memories]
         return Call("standing", {"tenant": self.tenant, "ids": ids})
 
 
-class StandingNow(NamedTuple):
+class CurrentState(NamedTuple):
     """How a memory stands; a row of standing, the columns are in this order."""
 
     id: int
@@ -94,7 +94,7 @@ class StandingNow(NamedTuple):
 
 
 @begun_anew
-def supersede(old: Candidate, new: Candidate, revision: Revising) -> Flow[str]:
+def supersede_memory(old: Candidate, new: Candidate, revision: RevisionContext) -> Flow[str]:
     """End the truth of a memory where that of another began; the move.
 
     Raises:
@@ -102,15 +102,15 @@ def supersede(old: Candidate, new: Candidate, revision: Revising) -> Flow[str]:
             or a tool or page says the other and the memory is trusted more, or the other is a
             user's and the memory is shared.
     """
-    _check_speaks_for(old, new, revision.options)
-    _, rows = yield Query((revision.lock(old, new), revision.standing(old, new)))
-    standing = {row[0]: StandingNow(*row) for row in rows}
+    _check_may_supersede(old, new, revision.options)
+    _, rows = yield Query((revision.lock_call(old, new), revision.states_call(old, new)))
+    standing = {row[0]: CurrentState(*row) for row in rows}
     for memory in (old, new):
         if memory.id not in standing:
             raise InvalidInputError(f"{memory.key!r} was deleted meanwhile")
     for memory, states in ((old, (None,)), (new, (None, _SUPERSEDED))):
         if standing[memory.id].state not in states:
-            raise (yield from _not_current(memory, standing[memory.id], revision))
+            raise (yield from _not_current_error(memory, standing[memory.id], revision))
     began, begins = standing[old.id].began, standing[new.id].ends_others
     if begins < began or (begins == began and standing[new.id].state is not None):
         raise InvalidInputError(
@@ -130,7 +130,7 @@ def supersede(old: Candidate, new: Candidate, revision: Revising) -> Flow[str]:
     return move
 
 
-def _check_speaks_for(old: Candidate, new: Candidate, options: StoreOptions) -> None:
+def _check_may_supersede(old: Candidate, new: Candidate, options: StoreOptions) -> None:
     """Refuse a memory that may not end another one, whenever either is true."""
     if old.id == new.id:
         raise InvalidInputError(f"{old.key!r} cannot supersede itself: name the newer memory")
@@ -148,8 +148,8 @@ def _check_speaks_for(old: Candidate, new: Candidate, options: StoreOptions) -> 
         )
 
 
-def _not_current(
-    memory: Candidate, stands: StandingNow, revision: Revising
+def _not_current_error(
+    memory: Candidate, stands: CurrentState, revision: RevisionContext
 ) -> Flow[InvalidInputError]:
     """Why a memory can have no part in a supersession, and what to do."""
     (rows,) = yield Query((Call("successors", {"tenant": revision.tenant, "id": memory.id}),))
@@ -168,8 +168,8 @@ def _not_current(
 
 
 @begun_anew
-def retract(
-    memory: Candidate, reason: str, revision: Revising, *, answers: bool = False
+def retract_memory(
+    memory: Candidate, reason: str, revision: RevisionContext, *, answers: bool = False
 ) -> Flow[Retraction]:
     """Take a memory back, and make suspect all that came from it, in one transaction.
 
@@ -191,10 +191,10 @@ def retract(
     derived = (Call("derive_answers", {**params, **answered}),) if answers else ()
     *_, marked, doubted, moves = yield Query(
         (
-            revision.lock(memory),
+            revision.lock_call(memory),
             *derived,
             Call("retract", params),
-            _doubt(revision.tenant, memory.id),
+            _doubt_call(revision.tenant, memory.id),
             Call("retraction", params),
         ),
         commit=True,
@@ -210,7 +210,7 @@ def retract(
 
 
 @begun_anew
-def restore(memory: Candidate, revision: Revising) -> Flow[Restoration]:
+def restore_memory(memory: Candidate, revision: RevisionContext) -> Flow[Restoration]:
     """Undo the retraction of a memory; what came from it alone is what it was before.
 
     Raises:
@@ -218,7 +218,7 @@ def restore(memory: Candidate, revision: Revising) -> Flow[Restoration]:
     """
     params = {**revision.context.whose, "id": memory.id, "now": revision.now}
     _, rows, origins = yield Query(
-        (revision.lock(memory), revision.standing(memory), Call("derivation", params))
+        (revision.lock_call(memory), revision.states_call(memory), Call("derivation", params))
     )
     state = rows[0][1] if rows else None
     if state not in ("retracted", "suspect"):
@@ -238,7 +238,9 @@ def restore(memory: Candidate, revision: Revising) -> Flow[Restoration]:
             "restore that, or store what is right"
         )
     undo = "undo_retraction" if state == "retracted" else "undo_rewriting"
-    _, changed = yield Query((Call(undo, params), _doubt(revision.tenant, memory.id)), commit=True)
+    _, changed = yield Query(
+        (Call(undo, params), _doubt_call(revision.tenant, memory.id)), commit=True
+    )
     seen = [row[:3] for row in changed if row[3] in (None, revision.context.user_id)]
     own = (stands for id_, _, stands in seen if id_ == memory.id)
     others = (key for id_, key, stands in seen if id_ != memory.id and stands != "suspect")
@@ -249,7 +251,7 @@ def restore(memory: Candidate, revision: Revising) -> Flow[Restoration]:
     )
 
 
-def _doubt(tenant: str, memory_id: int) -> Call:
+def _doubt_call(tenant: str, memory_id: int) -> Call:
     return Call("doubt", {"tenant": tenant, "ids": [memory_id], "events": []})
 
 
@@ -274,8 +276,8 @@ class Version(NamedTuple):
 
     def __str__(self) -> str:
         """What it says, and when it was true."""
-        true = f"{_minute(self.valid_from)} – {_minute(self.valid_to)}".rstrip()
-        since = "" if self.state_at is None else f" since {_minute(self.state_at)}"
+        true = f"{_format_minute(self.valid_from)} – {_format_minute(self.valid_to)}".rstrip()
+        since = "" if self.state_at is None else f" since {_format_minute(self.state_at)}"
         by = "" if self.superseded_by is None else f" by {plain(self.superseded_by)}"
         stands = f"{self.state or 'current'}{since}{by}"
         content = f"{shortened(self.content, LINE)} " if self.content else ""
@@ -294,7 +296,7 @@ class Successor(NamedTuple):
     move: str
     """Which move says so; `learning.rollback` takes it, unless it is of the kind `reflected`."""
 
-    def told(self, namespace: tuple[str, ...]) -> str:
+    def describe(self, namespace: tuple[str, ...]) -> str:
         """Which it is, by which move; and where, if that is not this namespace."""
         verb = "superseded by" if self.kind == _SUPERSEDED else "lives on in"
         where = "" if self.namespace == namespace else f" in {plain('/'.join(self.namespace))}"
@@ -320,20 +322,20 @@ class History:
         """A line for each version, then one for each successor and each event."""
         lines, at = [*map(str, self.versions)], self.namespace
         for successor in self.successors:
-            lines.append(successor.told(at))
+            lines.append(successor.describe(at))
             at = successor.namespace
         for event in self.events:
             undone = " (rolled back)" if event.undone_at else ""
             why = plain("; ".join(event.reasons))
-            lines.append(f"{_minute(event.at)} {event.kind}{undone}: {why}")
+            lines.append(f"{_format_minute(event.at)} {event.kind}{undone}: {why}")
         return "\n".join(lines)
 
 
-def _minute(at: datetime | None) -> str:
+def _format_minute(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d %H:%M}"
 
 
-def history(memory: Candidate, context: MemoryContext) -> Flow[History]:
+def read_history(memory: Candidate, context: MemoryContext) -> Flow[History]:
     """Read the history of a memory in that context, in one round trip."""
     tenant = context.root
     params = {**context.whose, "id": memory.id}
@@ -344,13 +346,13 @@ def history(memory: Candidate, context: MemoryContext) -> Flow[History]:
     return History(
         key=memory.key,
         namespace=memory.place[0],
-        versions=tuple(_version(row, context, memory) for row in versions),
+        versions=tuple(_to_version(row, context, memory) for row in versions),
         successors=tuple(Successor(decode(tenant, row[0]), *row[1:]) for row in successors),
         events=tuple(move_record(row) for row in events),
     )
 
 
-def history_of_gone(key: str, context: MemoryContext) -> Flow[History | None]:
+def read_deleted_history(key: str, context: MemoryContext) -> Flow[History | None]:
     """What was done to a memory that was rejected or made room; None if none is reached."""
     rows = yield from rows_of("history_of_gone", **context.whose, key=key)
     reached = [
@@ -369,7 +371,7 @@ def history_of_gone(key: str, context: MemoryContext) -> Flow[History | None]:
     )
 
 
-def _version(row: Row, context: MemoryContext, asked: Candidate) -> Version:
+def _to_version(row: Row, context: MemoryContext, asked: Candidate) -> Version:
     namespace, key, tier, value, *rest = row
     place = decode(context.root, namespace)
     own = (place, key) == (asked.place[0], asked.key)

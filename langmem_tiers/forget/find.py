@@ -15,8 +15,8 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from langmem_tiers.consolidate.archive import ArchivedMemory, ArchiveFile, Files
-from langmem_tiers.consolidate.lease import thread_of
+from langmem_tiers.consolidate.archive import ArchivedMemory, ArchiveFile, ArchiveStorage
+from langmem_tiers.consolidate.lease import thread_name
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import Place, decode
@@ -82,7 +82,7 @@ class Request:
     earlier: Mapping[int, str] = field(default_factory=dict)
     """What was forgotten by the same name before, of which a file may be left."""
     options: StoreOptions
-    files: Callable[[], Files]
+    files: Callable[[], ArchiveStorage]
     """Where archives are; asked for only where there are any."""
     now: datetime
     checkpointer: Any = None
@@ -158,7 +158,7 @@ class Found:
         return sorted(self.erased)
 
 
-def read_files(archives: Sequence[ArchiveFile], files: Callable[[], Files]) -> Flow[Filed]:
+def read_files(archives: Sequence[ArchiveFile], files: Callable[[], ArchiveStorage]) -> Flow[Filed]:
     """Read what the files of a tenant hold. One that holds nothing alone any more may be gone.
 
     Raises:
@@ -172,7 +172,7 @@ def read_files(archives: Sequence[ArchiveFile], files: Callable[[], Files]) -> F
     return found
 
 
-def _lines(files: Files, file: ArchiveFile) -> list[ArchivedMemory]:
+def _lines(files: ArchiveStorage, file: ArchiveFile) -> list[ArchivedMemory]:
     if not file.remaining and not files.exists(file.url):
         return []
     return files.read(file.url, file.checksum)
@@ -418,7 +418,7 @@ def threads(found: Found, gone: Scrubber) -> Flow[dict[str, str]]:
     tenant = found.request.tenant
     whose = {"tenant": tenant, "ids": found.ids, "user": found.request.user}
     (shown,) = yield Query((Call("sessions_shown", whose),))
-    why = {thread_of(tenant): "cycles of consolidation may name it"}
+    why = {thread_name(tenant): "cycles of consolidation may name it"}
     why |= {thread: "a run was shown it there" for (thread,) in shown}
     turned = gone.turned & gone.sessions.keys()
     why |= {gone.sessions[turn]: "a turn of it kept it" for turn in turned}

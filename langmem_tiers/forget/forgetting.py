@@ -19,8 +19,13 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.consolidate.archive import ArchiveFile, Files, Written, archives
-from langmem_tiers.consolidate.lease import thread_of
+from langmem_tiers.consolidate.archive import (
+    ArchiveFile,
+    ArchiveStorage,
+    WrittenFile,
+    list_archives,
+)
+from langmem_tiers.consolidate.lease import thread_name
 from langmem_tiers.core.errors import ConflictError, FileError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import decode
 from langmem_tiers.core.values import content_of
@@ -84,7 +89,7 @@ def plan(request: Request) -> Flow[ForgetPlan]:
     key = yield from _key_of(request)
     rows = yield from rows_of("forgettings", tenant=tenant, asked=key.asked)
     request = _with_earlier(request, _latest(rows, key))
-    files = yield from archives(tenant)
+    files = yield from list_archives(tenant)
     unfinished = tuple(map(str, (yield from parts.left(tenant))))
     if request.kind == "tenant":
         return replace((yield from _plan_of_tenant(request, files)), unfinished=unfinished)
@@ -176,7 +181,7 @@ def _plan_of_tenant(request: Request, files: Sequence[ArchiveFile]) -> Flow[Forg
 def _threads_of_tenant(tenant: str) -> Flow[list[str]]:
     """Find the sessions of a tenant, and the thread of its cycles."""
     (rows,) = yield Query((Call("sessions_of_tenant", {"tenant": tenant}),))
-    found: set[str | None] = {row[0] for row in rows} | {thread_of(tenant)}
+    found: set[str | None] = {row[0] for row in rows} | {thread_name(tenant)}
     yield from each_row("states", tenant, lambda state: found.add(state.session))
     return sorted(thread for thread in found if thread is not None)
 
@@ -236,10 +241,10 @@ def _latest(rows: Sequence[Row], key: _Key) -> ForgetReceipt | None:
 def _forget(request: Request, key: _Key) -> Flow[ForgetReceipt]:
     """Look, write files, and take all of it away in one transaction."""
     tenant = request.tenant
-    filed = yield from read_files((yield from archives(tenant)), request.files)
+    filed = yield from read_files((yield from list_archives(tenant)), request.files)
     first = yield from find(request, filed)
     yield Query((), commit=True)
-    written: list[Written | None] = []
+    written: list[WrittenFile | None] = []
     for file, lines in first.files:  # each is written beside the old one, if anything stays of it
         new = None
         if lines:
@@ -278,7 +283,7 @@ def _forget(request: Request, key: _Key) -> Flow[ForgetReceipt]:
 def _forget_tenant(request: Request, key: _Key) -> Flow[ForgetReceipt]:
     """Take all that a tenant has away in one transaction, and note its files and threads."""
     tenant = request.tenant
-    files = yield from archives(tenant)
+    files = yield from list_archives(tenant)
     ids: list[int] = []
     said: set[str] = set()
     for file in files:
@@ -309,7 +314,7 @@ def _forget_tenant(request: Request, key: _Key) -> Flow[ForgetReceipt]:
     return receipt
 
 
-def _hashed(files: Files, file: ArchiveFile, hashes: Hashes) -> set[str]:
+def _hashed(files: ArchiveStorage, file: ArchiveFile, hashes: Hashes) -> set[str]:
     """Hash what an archive holds, as far as it can be read: it goes in any case."""
     try:
         lines = files.read(file.url, file.checksum)
@@ -383,7 +388,7 @@ def _trace_calls(own: Mapping[str, Any], gone: Scrubber) -> dict[str, Call]:
     return {table: Call(name, {**own, **given}) for table, (name, given) in calls.items()}
 
 
-def _replace_call(found: Found, written: Sequence[Written | None]) -> Call:
+def _replace_call(found: Found, written: Sequence[WrittenFile | None]) -> Call:
     """Return the call by which new files take the places of the old ones."""
     names = ("old", "archives", "urls", "checksums", "left")
     none = (None, None, None)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Self, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from langmem_tiers.consolidate.archive import Files, archives
+from langmem_tiers.consolidate.archive import ArchiveStorage, list_archives
 from langmem_tiers.core.checks import checked_mapping
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, short
@@ -264,7 +264,7 @@ def checked_receipt(given: object) -> ForgetReceipt:
 
 
 def verify(
-    receipt: ForgetReceipt, tenant: str, options: StoreOptions, files: Callable[[], Files]
+    receipt: ForgetReceipt, tenant: str, options: StoreOptions, files: Callable[[], ArchiveStorage]
 ) -> Flow[Verification]:
     """Look whether anything of it is there, and name what is.
 
@@ -292,7 +292,7 @@ def verify(
     else:
         said = _Said(receipt, hashes)
         found += yield from _rows_left(said, tenant)
-        filed = yield from read_files((yield from archives(tenant)), files)
+        filed = yield from read_files((yield from list_archives(tenant)), files)
         found += _lines_left(said, filed, tenant, options)
     return Verification(receipt=receipt.receipt, found=tuple(dict.fromkeys(found)))
 

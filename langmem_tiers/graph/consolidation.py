@@ -26,17 +26,17 @@ from langmem_tiers.consolidate.policy import (
     BY_TIME,
     ConsolidationPolicy,
     ConsolidationSchedule,
-    due,
+    due_reason,
 )
-from langmem_tiers.consolidate.report import VERDICTS, Counts, total, with_counts
+from langmem_tiers.consolidate.report import VERDICTS, Counts, add_counts, total
 from langmem_tiers.consolidate.steps import (
     Cycle,
     CycleStep,
-    Finding,
     Proposal,
     StepDecision,
+    StepFinding,
+    combine_proposals,
     note_cycle,
-    reviewed,
 )
 from langmem_tiers.core import checks, errors, structured
 from langmem_tiers.core.context import MemoryContext
@@ -117,11 +117,11 @@ class ConsolidationState(Input, Output, total=False):
     after: int
     """The id up to which the step has selected."""
     batches: list[list[int]]
-    again: list[int]
+    rejudge: list[int]
     proposals: Annotated[list[Proposal], _gathered]
     decisions: list[list[StepDecision]]
     """What is going to be applied, in batches."""
-    counts: Annotated[Counts, with_counts]
+    counts: Annotated[Counts, add_counts]
 
 
 class CycleRun(NamedTuple):
@@ -164,7 +164,7 @@ class CycleRun(NamedTuple):
         if user is None:
             return counts
 
-        def seen(finding: Finding) -> bool:
+        def seen(finding: StepFinding) -> bool:
             return self.store.options.user_of(Place(tenant, finding["namespace"])) in (None, user)
 
         return {
@@ -208,7 +208,7 @@ def begin(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     tenant, now = run.tenant, run.store.flows.now
     ended = run.ended() if state.get("session_ended") else []
     yield from run.store.flows.flush()  # what was read counts
-    held = run.held is None and (yield from lease.is_held(tenant, now))
+    held = run.held is None and (yield from lease.is_leased(tenant, now))
     return {
         "tenant": tenant,
         "cycle": str(uuid4()),
@@ -265,13 +265,13 @@ def propose(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 def review(_: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """Find what can stand together of what the batches propose; the rest is judged again."""
     name = state["step"]
-    result = reviewed(state["proposals"], hands_over=name == "merge")
-    again, left = result.again, {}
+    result = combine_proposals(state["proposals"], hands_over=name == "merge")
+    again, left = result.rejudge, {}
     if again and len(state["batches"]) == 1:  # it was judged as one already
         again, left = [], {CONFLICT: len(again)}
     return {
         "proposals": None,
-        "decisions": _chunks(result.standing),
+        "decisions": _chunks(result.decisions),
         "again": again,
         "counts": {name: {"left": left, "kept": result.kept, "findings": result.findings}},
     }
@@ -513,11 +513,11 @@ def consolidation_due(
         _check_kept(schedule, state, fields)
         if every is not None:
             tenant = whose.context(runtime.context, config).root
-            last = yield from asked(store.run, lease.last_cycle(tenant))
+            last = yield from asked(store.run, lease.last_cycle_start(tenant))
             begins = lease.claim_cycle(tenant, store.flows.now, every)
         turns = turns_since(fields.get("messages") or (), fields.get("consolidated"))
         over, now = bool(fields.get("session_ended")), store.flows.now
-        reason = due(schedule, last, now=now, turns=turns, session_ended=over)
+        reason = due_reason(schedule, last, now=now, turns=turns, session_ended=over)
         if begins is not None and reason == BY_TIME:
             return then if (yield from asked(store.run, begins)) else otherwise
         return otherwise if reason is None else then

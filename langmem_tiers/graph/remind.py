@@ -30,7 +30,7 @@ from langmem_tiers.recall.fence import indented, labelled, long_day, quoted, rec
 from langmem_tiers.remind import intentions
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Intention, Predicates, Reminder
 from langmem_tiers.remind.prompted import LANGUAGES, SESSION_STARTS
-from langmem_tiers.remind.triggers import At, latest_of
+from langmem_tiers.remind.triggers import At, last_due
 from langmem_tiers.state.tasks import UNSEEN, newly_completed
 
 LEASE_SECONDS: Final = 300.0
@@ -186,7 +186,7 @@ def remind(step: Step, asking: Reminding) -> Flow[Update]:
         judge=asking.judge,
     )
     text = reminders_text(raised, zone=memory.context.zone, now=memory.now)
-    reminders = [{**intentions.facts(reminder), "after": answer} for reminder in raised]
+    reminders = [{**intentions.reminder_json(reminder), "after": answer} for reminder in raised]
     update: Update = {"reminders": reminders, "reminders_text": text}
     if before is None:
         listed = (yield from asked(memory.reminders.list)) if asking.at_start else []
@@ -261,7 +261,7 @@ def _when(reminder: Reminder | Intention, zone: tzinfo, now: datetime | None) ->
     if not isinstance(trigger, At):
         yield labelled(quoted(str(trigger)))
     elif trigger.moment is not None:
-        due_at = reminder.due_at if now is None else latest_of(trigger, reminder.due_at, now)
+        due_at = reminder.due_at if now is None else last_due(trigger, reminder.due_at, now)
         there = due_at.astimezone(checks.zone_of(trigger.timezone) if trigger.every else zone)
         yield f"{long_day(there.date())}, {there:%H:%M}"
         if trigger.every:

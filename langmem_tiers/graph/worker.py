@@ -23,8 +23,8 @@ from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_POS_ARGS, JsonPl
 from langgraph.types import Send, StateSnapshot
 
 from langmem_tiers.consolidate import lease
-from langmem_tiers.consolidate.lease import last_cycle
-from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
+from langmem_tiers.consolidate.lease import last_cycle_start
+from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due_reason
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_function, checked_kind, checked_number
@@ -108,7 +108,7 @@ _KINDS = {
 
 def config_of(tenant: str) -> RunnableConfig:
     """The config that names a tenant's thread."""
-    return {"configurable": {"thread_id": lease.thread_of(tenant)}}
+    return {"configurable": {"thread_id": lease.thread_name(tenant)}}
 
 
 class CycleSerializer(JsonPlusSerializer):
@@ -301,7 +301,7 @@ class ConsolidationWorker:
         """
         reports: list[ConsolidationReport] = []
         with self._alone():
-            for tenant in (yield from asked(self._store.run, lease.tenants())):
+            for tenant in (yield from asked(self._store.run, lease.list_tenants())):
                 report = None
                 with self._minding(tenant):
                     report = yield from self._turn(tenant)
@@ -403,12 +403,12 @@ class ConsolidationWorker:
     def _is_due(self, thread: Thread) -> Flow[bool]:
         if thread.is_at_work:
             return True
-        last = yield from asked(self._store.run, last_cycle(thread.tenant))
-        return due(self._schedule, last, now=self._store.flows.now) is not None
+        last = yield from asked(self._store.run, last_cycle_start(thread.tenant))
+        return due_reason(self._schedule, last, now=self._store.flows.now) is not None
 
     def _prune(self, mine: Lease) -> Flow[None]:
         """Drop the checkpoints before the last one, unless that is another holder's."""
-        saved, thread = self._checkpointer, lease.thread_of(mine.tenant)
+        saved, thread = self._checkpointer, lease.thread_name(mine.tenant)
         try:
             with checkpointing():
                 newest = yield from asked(saved.get_tuple, config_of(mine.tenant))
@@ -439,7 +439,7 @@ class Lease:
             ConflictError (lease_lost): if somebody else holds it by now.
         """
         terms = self.tenant, self.fence, self.store.flows.now, self.seconds
-        if not (yield from asked(self.store.run, lease.renew(*terms))):
+        if not (yield from asked(self.store.run, lease.renew_lease(*terms))):
             raise errors.ConflictError(
                 f"the lease of {self.tenant!r} has another holder by now", code="lease_lost"
             )
@@ -462,7 +462,7 @@ class Lease:
         for thread in self.keeping:
             yield from apart(thread.join, sys.maxsize)
         try:
-            yield from asked(self.store.run, lease.release(self.tenant, self.fence))
+            yield from asked(self.store.run, lease.release_lease(self.tenant, self.fence))
         except errors.DatabaseError:
             text = "the lease of %s could not be released: it ends by itself within %g s"
             _log.warning(text, self.tenant, self.seconds, exc_info=True)
@@ -470,7 +470,7 @@ class Lease:
 
 def leased(store: TieredStore, tenant: str, holder: str, seconds: float) -> Flow[Lease | None]:
     """The lease of a tenant, renewed on a thread until its end; None if another worker has it."""
-    acquiring = lease.acquire(tenant, holder, store.flows.now, seconds)
+    acquiring = lease.acquire_lease(tenant, holder, store.flows.now, seconds)
     fence = yield from asked(store.run, acquiring)
     if fence is None:
         return None

@@ -186,7 +186,7 @@ def restore_archive(memory: Memory, archive: str) -> Flow[RestoreReport]:
 
 def archives(memory: Memory) -> Flow[list[ArchiveFile]]:
     """The tenant's archives, oldest first."""
-    return cold.archives(memory.context.root)
+    return cold.list_archives(memory.context.root)
 
 
 # The same, of a store that may have no index and so no coordinator: files know no words.
@@ -227,8 +227,8 @@ def restoring(store: TieredStore, context: MemoryContext, archive: str) -> Flow[
         raise InvalidTypeError(
             f"an archive is named by a string, not {type(archive).__name__}{hint}"
         )
-    how = cold.Restoring(context, archive_files(), store.options, store.flows.now)
-    return cold.restore(how, archive)
+    how = cold.RestoreContext(context, archive_files(), store.options, store.flows.now)
+    return cold.restore_archive(how, archive)
 
 
 def archive_files() -> ArchiveFiles:

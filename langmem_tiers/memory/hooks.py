@@ -28,10 +28,10 @@ from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import (
     LANGUAGES,
     SESSION_STARTS,
-    Intended,
+    PromptIntention,
     checked_languages,
-    intended_in,
-    time_in,
+    find_intention,
+    read_time,
 )
 from langmem_tiers.remind.triggers import At, If, Trigger
 from langmem_tiers.state.state import Task
@@ -200,11 +200,11 @@ def _submitted(hooks: MemoryHooks, note: dict[str, Any], named: str | None) -> F
     """Keep the note of a prompt, and what it intends, by the name of its message."""
     text, speaker = note["content"], note["speaker"]
     (working,) = yield from unit(remembering.store_many(hooks.memory, [note]))
-    found = intended_in(text)
+    found = find_intention(text)
     if found is None or not working.stored or working.quarantined:
         return PromptSubmit(working=working)
     now = hooks.memory.now
-    timed = yield from apart(partial(time_in, found.content, now, hooks.languages), sys.maxsize)
+    timed = yield from apart(partial(read_time, found.content, now, hooks.languages), sys.maxsize)
     trigger = timed.at or If(SESSION_STARTS)
     key = None if named is None else hooks.key(named, "intended")
     intended = yield from _intend(hooks, found, trigger, key, speaker)
@@ -213,12 +213,12 @@ def _submitted(hooks: MemoryHooks, note: dict[str, Any], named: str | None) -> F
         intended=intended,
         priority=found.priority,
         trigger=trigger,
-        untimed=timed.why_not,
+        untimed=timed.reason,
     )
 
 
 def _intend(
-    hooks: MemoryHooks, found: Intended, trigger: At | If, key: str | None, speaker: str
+    hooks: MemoryHooks, found: PromptIntention, trigger: At | If, key: str | None, speaker: str
 ) -> Flow[StoreResult]:
     """Intend it, once: a time that a prompt names is counted from when it came first."""
     memory = hooks.memory

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from langmem_tiers.consolidate.archive import ArchivedAt, archived_as
+from langmem_tiers.consolidate.archive import ArchivedPlace, find_archived
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Place, Tier, as_handle, decode
@@ -34,7 +34,7 @@ class Known(NamedTuple):
         return decode(self.tenant, self.namespace), self.key
 
 
-S = TypeVar("S", Candidate, ArchivedAt, Under, Known)
+S = TypeVar("S", Candidate, ArchivedPlace, Under, Known)
 
 
 def meant(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
@@ -81,7 +81,7 @@ def _of_handle(found: Sequence[S], handle: str) -> S:
     return first
 
 
-def _named(one: Candidate | ArchivedAt | Under | Known) -> str:
+def _named(one: Candidate | ArchivedPlace | Under | Known) -> str:
     said = f" ({shortened(content_of(one.value), LINE)})" if isinstance(one, Candidate) else ""
     return f"{one.key!r}{said}"
 
@@ -137,7 +137,7 @@ def places_of(
 
 def why_absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
     """Say why no memory of that key can be had: it is archived, or there is none."""
-    archived = reached((yield from archived_as(context, key)), context)
+    archived = reached((yield from find_archived(context, key)), context)
     for one in sorted(archived, key=lambda each: not _is_own(each, context)):
         return (
             f"the memory {key!r} is archived: bring it back with "
@@ -146,7 +146,7 @@ def why_absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
     return f"there is no memory {key!r} in tenant {context.tenant!r}{hint}"
 
 
-def _is_own(one: Candidate | ArchivedAt | Under | Known, context: MemoryContext) -> bool:
+def _is_own(one: Candidate | ArchivedPlace | Under | Known, context: MemoryContext) -> bool:
     """Tell whether a recall in that context would look where it is."""
     prefix = context.namespace(Tier(one.tier))
     return one.place[0][: len(prefix)] == prefix

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.consolidate.archive import ArchivedAt, archived_as
+from langmem_tiers.consolidate.archive import ArchivedPlace, find_archived
 from langmem_tiers.core.checks import checked_list, label
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS, Place
@@ -213,9 +213,9 @@ def delete_memory(memory: Memory, key: str) -> Flow[bool]:
     """
     store, context = memory.tiered_store.flows, memory.context
     found = yield from find(context, key, TIERS, store)
-    one: Candidate | ArchivedAt | None = meant(found, key, context)
+    one: Candidate | ArchivedPlace | None = meant(found, key, context)
     if one is None:
-        one = meant((yield from archived_as(context, key)), key, context)
+        one = meant((yield from find_archived(context, key)), key, context)
     if one is not None:
         gone = Write(place=Place(one.tenant, one.namespace), key=one.key, value=None)
         yield from write([replace(gone, twins="go")], store)

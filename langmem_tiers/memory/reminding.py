@@ -39,14 +39,14 @@ from langmem_tiers.remember.pipeline import admitted_as, as_judged, result_of
 from langmem_tiers.remember.transaction import write
 from langmem_tiers.remind import intentions as remembered
 from langmem_tiers.remind.intentions import (
-    Here,
     Intention,
     NextTools,
     Predicates,
     Priority,
     Reminder,
+    ScopeParams,
     Status,
-    here_of,
+    build_scope_params,
 )
 from langmem_tiers.remind.triggers import (
     At,
@@ -57,8 +57,8 @@ from langmem_tiers.remind.triggers import (
     Topic,
     Trigger,
     When,
-    of_json,
-    trigger_of,
+    parse_trigger,
+    trigger_from_json,
 )
 
 
@@ -109,10 +109,10 @@ def add(
     checked_content(content)
     if not isinstance(topic, bool | Topic):
         raise InvalidTypeError(f"topic is True, False or a Topic, not {short(topic)}")
-    about = Topic.of(content) if topic is True else topic or None
+    about = Topic.from_content(content) if topic is True else topic or None
     if not (at is None or isinstance(at, At)):
         at = At(parsed_moment(at, "at"), timezone=memory.context.timezone or "UTC")
-    trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when, topic=about)
+    trigger = parse_trigger(at=at, cue=cue, before_tool=before_tool, when=when, topic=about)
     level = Priority(checked_choice(priority, Priority, "priority"))
     now, end = memory.tiered_store.flows.moment().now, _checked_end(expires_at, trigger)
     metadata = {} if fields.get("metadata") is None else fields["metadata"]
@@ -120,7 +120,7 @@ def add(
     # every client reads the priority there
     given = {**fields, "metadata": {**metadata, "priority": level.value}}
     one = new_memory(content, key=key, **{"memory_type": PROSPECTIVE, **given})
-    return _stored(memory, one, remembered.intends(trigger, level, now, end))
+    return _stored(memory, one, remembered.intention_params(trigger, level, now, end))
 
 
 def _stored(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
@@ -191,7 +191,7 @@ def due(
     """
     if judge is not None:
         checked_model(judge)
-    here = here_of(memory.context, memory.tiered_store.flows.moment())
+    here = build_scope_params(memory.context, memory.tiered_store.flows.moment())
     occasion = Occasion(
         here["now"],
         None if query is None else checked_kind(query, str, "a query").replace("\0", " "),
@@ -199,7 +199,7 @@ def due(
         _true_of(state, predicates),
         None if kinds is None else frozenset(_names(kinds, remembered.TRIGGER_KINDS, "kind")),
     )
-    raised = yield from remembered.remind(
+    raised = yield from remembered.raise_due(
         occasion,
         here,
         limit=checked_limit(limit),
@@ -262,7 +262,7 @@ def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
     if (yield from _changed(memory, "snooze", one.id, until=moment)):
         return
     found = yield from _standing(memory, one.id)
-    if found.status in remembered.OPEN:
+    if found.status in remembered.OPEN_STATUSES:
         raise InvalidInputError(
             f"it expires at {found.expires_at}, and would never be raised after {moment}: "
             "snooze it for less, or add it anew with another `expires_at`"
@@ -301,13 +301,13 @@ def list_(
             not given, what is open: the first three.
         limit: How many at most.
     """
-    wanted: Sequence[Status] = remembered.OPEN
+    wanted: Sequence[Status] = remembered.OPEN_STATUSES
     if status is not None:
         wanted = [Status(one) for one in _names(status, tuple(Status), "status")]
-    stored = [stored for one in wanted for stored in remembered.STORED_AS[one]]
+    stored = [stored for one in wanted for stored in remembered.STORED_STATUSES[one]]
     found = rows_of(
         "intentions",
-        **here_of(memory.context, memory.tiered_store.flows.moment()),
+        **build_scope_params(memory.context, memory.tiered_store.flows.moment()),
         statuses=[one.value for one in wanted],
         stored=sorted(set(stored)),
         limit=checked_limit(limit),
@@ -335,8 +335,8 @@ def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
     if status is Status.DONE:
         now = memory.tiered_store.flows.moment().now
         standing = yield from _standing(memory, one.id)
-        again = remembered.again(of_json(standing.trigger), now, standing.expires_at)
-        if again is not None and standing.status in remembered.OPEN:
+        again = remembered.next_due(trigger_from_json(standing.trigger), now, standing.expires_at)
+        if again is not None and standing.status in remembered.OPEN_STATUSES:
             if standing.due_at <= now:
                 yield from _changed(memory, "snooze", one.id, until=again)
             return True
@@ -432,7 +432,9 @@ _MAY_SHOW: Final = 0.25
 """That from which on a judge is asked."""
 
 
-def topics_of(memory: Memory, query: str, here: Here, *, judged: bool) -> Flow[frozenset[str]]:
+def topics_of(
+    memory: Memory, query: str, here: ScopeParams, *, judged: bool
+) -> Flow[frozenset[str]]:
     """What was intended that a query is about."""
     text = ends_of(query, QUERY_CHARACTERS)
     if not memory.local:
@@ -445,7 +447,9 @@ def topics_of(memory: Memory, query: str, here: Here, *, judged: bool) -> Flow[f
         )
         found = yield from only(looked_up(memory, [near]))
         least = ABOUT if judged else _ABOUT  # nobody knows how near is near to another model
-        return frozenset(Topic.of(one.content).about for one in found if one.match >= least)
+        return frozenset(
+            Topic.from_content(one.content).about for one in found if one.match >= least
+        )
     vectors = Vectors()
     yield from vectors.add([text], memory.tiered_store.options)
     waiting = yield from rows_of("topics_near", **here, query=vectors.get(text), limit=POOL)

@@ -10,7 +10,12 @@ from typing import Any, NamedTuple
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate.models import summariser_of
-from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
+from langmem_tiers.consolidate.session_end import (
+    EndedSession,
+    SessionReport,
+    end_session,
+    read_notes,
+)
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.checks import checked_flag, checked_kind, label, name, parsed_moment
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
@@ -101,8 +106,10 @@ def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[Se
     Raises:
         InvalidInputError: if no session is named.
     """
-    found = yield from notes_of(_ending(memory, session_id))
-    return [SessionNote(one.key, one.content, one.told_at, one.state, one.value) for one in found]
+    found = yield from read_notes(_ending(memory, session_id))
+    return [
+        SessionNote(one.key, one.content, one.happened_at, one.state, one.value) for one in found
+    ]
 
 
 def session_of(memory: Memory, session_id: str | None) -> str:

@@ -21,7 +21,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
 from langmem_tiers.consolidate import truth
-from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
+from langmem_tiers.consolidate.truth import History, Restoration, Retraction, RevisionContext
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_flag, label, utf8_bytes
 from langmem_tiers.core.errors import InvalidInputError, ModelError
@@ -56,7 +56,7 @@ def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
     older, newer = memory_key(key), memory_key(by)
     old = yield from recalling.known(memory, older)
     new = yield from recalling.known(memory, newer)
-    return (yield from truth.supersede(old, new, _revising(memory)))
+    return (yield from truth.supersede_memory(old, new, _revising(memory)))
 
 
 def retract(memory: Memory, key: str, *, reason: str, answers: bool = False) -> Flow[Retraction]:
@@ -77,7 +77,7 @@ def retract(memory: Memory, key: str, *, reason: str, answers: bool = False) -> 
     """
     why, whole = checked_text(reason, "reason"), checked_flag(answers, "answers")
     one = yield from recalling.known(memory, key)
-    return (yield from truth.retract(one, why, _revising(memory), answers=whole))
+    return (yield from truth.retract_memory(one, why, _revising(memory), answers=whole))
 
 
 def restore(memory: Memory, key: str) -> Flow[Restoration]:
@@ -91,7 +91,7 @@ def restore(memory: Memory, key: str) -> Flow[Restoration]:
             on account of another one.
     """
     one = yield from recalling.known(memory, key)
-    return (yield from truth.restore(one, _revising(memory)))
+    return (yield from truth.restore_memory(one, _revising(memory)))
 
 
 def history(memory: Memory, key: str) -> Flow[History]:
@@ -106,15 +106,17 @@ def history(memory: Memory, key: str) -> Flow[History]:
     try:
         one = yield from recalling.known(memory, key)
     except InvalidInputError:
-        gone = yield from truth.history_of_gone(key, memory.context)
+        gone = yield from truth.read_deleted_history(key, memory.context)
         if gone is None:
             raise
         return gone
-    return (yield from truth.history(one, memory.context))
+    return (yield from truth.read_history(one, memory.context))
 
 
-def _revising(memory: Memory) -> Revising:
-    return Revising(memory.context, memory.tiered_store.options, memory.tiered_store.flows.now)
+def _revising(memory: Memory) -> RevisionContext:
+    return RevisionContext(
+        memory.context, memory.tiered_store.options, memory.tiered_store.flows.now
+    )
 
 
 _log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from langmem_tiers.core.memory import TIERS, Moment, Tier, decode, handle_of, sc
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, rows_of
 from langmem_tiers.remind import triggers
-from langmem_tiers.remind.triggers import TRIGGERS, Occasion, Trigger, features, judged_cues
+from langmem_tiers.remind.triggers import TRIGGERS, Occasion, Trigger, judge_cues, text_stems
 
 
 class Priority(StrEnum):
@@ -58,9 +58,9 @@ class Status(StrEnum):
     """Its time ran out before it was closed; `delivered_at` says whether it had been raised."""
 
 
-OPEN: tuple[Status, ...] = (Status.PENDING, Status.LEASED, Status.DELIVERED)
+OPEN_STATUSES: tuple[Status, ...] = (Status.PENDING, Status.LEASED, Status.DELIVERED)
 """What is neither closed nor expired."""
-STORED_AS: Mapping[Status, tuple[Status, ...]] = {
+STORED_STATUSES: Mapping[Status, tuple[Status, ...]] = {
     **{status: (status,) for status in Status},
     Status.LEASED: (Status.PENDING,),
     Status.EXPIRED: (Status.EXPIRED, Status.PENDING, Status.DELIVERED),
@@ -69,7 +69,7 @@ STORED_AS: Mapping[Status, tuple[Status, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Prospective:
+class _ProspectiveMemory:
     """What an intention and a reminder both say."""
 
     key: str
@@ -100,7 +100,7 @@ class _Prospective:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intention(_Prospective):
+class Intention(_ProspectiveMemory):
     """A prospective memory, and what became of it."""
 
     status: Status
@@ -110,7 +110,7 @@ class Intention(_Prospective):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reminder(_Prospective):
+class Reminder(_ProspectiveMemory):
     """An intention that is raised."""
 
     token: str
@@ -119,7 +119,7 @@ class Reminder(_Prospective):
     """Until when it waits to be acknowledged; None is delivered already."""
 
 
-def facts(reminder: Reminder) -> dict[str, Any]:
+def reminder_json(reminder: Reminder) -> dict[str, Any]:
     """A reminder as JSON, for a graph's state."""
     return {
         "key": reminder.key,
@@ -170,11 +170,11 @@ _TRIES = 20
 _FIRST = (-1, datetime.min.replace(tzinfo=UTC), 0)
 
 
-Here: TypeAlias = Mapping[str, Any]
+ScopeParams: TypeAlias = Mapping[str, Any]
 """The parameters that each of these flows looks by, of where and when; see `here_of`."""
 
 
-def here_of(context: MemoryContext, moment: Moment) -> Here:
+def build_scope_params(context: MemoryContext, moment: Moment) -> ScopeParams:
     """The parameters by which statements look where a recall in the context would."""
     lows, highs = [], []
     for tier in TIERS:
@@ -191,7 +191,7 @@ def here_of(context: MemoryContext, moment: Moment) -> Here:
     }
 
 
-def intends(
+def intention_params(
     trigger: Trigger, priority: Priority, now: datetime, expires_at: datetime | None
 ) -> dict[str, Any]:
     """What a write says of when it is to be raised."""
@@ -199,15 +199,15 @@ def intends(
     return {
         "priority": priority.rank,
         "kind": trigger.kind,
-        "trigger": json.dumps(triggers.to_json(trigger)),
+        "trigger": json.dumps(triggers.trigger_to_json(trigger)),
         "due_at": at or now,
         "words": list(trigger.words) if isinstance(trigger, triggers.When) else None,
-        "name": trigger.found_by,
+        "name": trigger.lookup_name,
         "expires_at": expires_at,
     }
 
 
-class Due(NamedTuple):
+class DueRow(NamedTuple):
     """What may be raised; a row of due_intentions, the columns are in this order."""
 
     id: int
@@ -221,18 +221,18 @@ class Due(NamedTuple):
         """Whether it is to be raised on that occasion."""
         kinds = occasion.kinds
         if kinds is None:
-            return self.raised or self.trigger.met(occasion)
-        return self.trigger.kind in {*kinds, triggers.Topic.kind} and self.trigger.met(occasion)
+            return self.raised or self.trigger.is_met(occasion)
+        return self.trigger.kind in {*kinds, triggers.Topic.kind} and self.trigger.is_met(occasion)
 
 
-def again(trigger: Trigger, now: datetime, expires_at: datetime | None) -> datetime | None:
+def next_due(trigger: Trigger, now: datetime, expires_at: datetime | None) -> datetime | None:
     """The next time after this one at which it is due, if it recurs."""
-    return trigger.again(now, expires_at) if isinstance(trigger, triggers.At) else None
+    return trigger.next_after(now, expires_at) if isinstance(trigger, triggers.At) else None
 
 
-def remind(
+def raise_due(
     occasion: Occasion,
-    here: Here,
+    scope_params: ScopeParams,
     *,
     limit: int,
     seconds: float | None,
@@ -246,32 +246,32 @@ def remind(
     which have come up, where any is waited for; a judge, which cues are shown, of those whose
     anchors the query holds. Where nothing waits for a topic one round trip tells all there is.
     """
-    held, occasion, first = yield from _looked(occasion, here, limit, holder, topics)
+    held, occasion, first = yield from _read_occasion(occasion, scope_params, limit, holder, topics)
     if held or first == []:  # nothing is due
         return held
-    now = here["now"]
+    now = scope_params["now"]
     until = None if seconds is None else now + timedelta(seconds=seconds)
     for _ in range(_TRIES):
-        due = yield from _due(occasion, here, limit, judge, first)
+        due = yield from _find_due(occasion, scope_params, limit, judge, first)
         first = None
         if not due:
             return []
         rows = yield from rows_of(
             "raise_intentions",
-            **here,
+            **scope_params,
             ids=[intention.id for intention in due],
-            nexts=[again(intention.trigger, now, intention.expires_at) for intention in due],
+            nexts=[next_due(intention.trigger, now, intention.expires_at) for intention in due],
             holder=holder,
             leased_until=until,
         )
         if rows:
-            return _in_order(rows)
+            return _to_reminders(rows)
     return []  # others raised all that was due
 
 
-def _looked(
+def _read_occasion(
     occasion: Occasion,
-    here: Here,
+    scope_params: ScopeParams,
     limit: int,
     holder: str | None,
     topics: Callable[[], Flow[frozenset[str]]],
@@ -280,14 +280,14 @@ def _looked(
 
     There is no page yet where a topic has come up.
     """
-    kinds, calls = occasion.kinds, [_page(occasion, here, limit, _FIRST)]
+    kinds, calls = occasion.kinds, [_page_call(occasion, scope_params, limit, _FIRST)]
     if (occasion.query or "").strip() and (kinds is None or triggers.Topic.kind in kinds):
-        calls.append(Call("open_topics", {"tenant": here["tenant"]}))
+        calls.append(Call("open_topics", {"tenant": scope_params["tenant"]}))
     if holder is not None:
-        calls.append(Call("raised_for", {**here, "holder": holder}))
+        calls.append(Call("raised_for", {**scope_params, "holder": holder}))
     first, *further = yield Query(tuple(calls), commit=True)
     if holder is not None and (held := further.pop()):
-        return _in_order(held), occasion, first
+        return _to_reminders(held), occasion, first
     for ((waits,),) in further:
         raised_topics = (yield from topics()) if waits else frozenset()
         if raised_topics:
@@ -295,16 +295,16 @@ def _looked(
     return [], occasion, first
 
 
-def _in_order(rows: Sequence[Row]) -> list[Reminder]:
+def _to_reminders(rows: Sequence[Row]) -> list[Reminder]:
     """Rows of raise_intentions as reminders, in the order in which they are raised."""
     reminders = []
     for id_, rank, due_at, fence, trigger, until, *memory in sorted(rows, key=itemgetter(1, 2, 0)):
-        intended = _intended(memory, rank, trigger, due_at)
+        intended = _common_fields(memory, rank, trigger, due_at)
         reminders.append(Reminder(**intended, token=f"{id_}.{fence}", leased_until=until))
     return reminders
 
 
-def _intended(
+def _common_fields(
     memory: Sequence[Any], rank: int, trigger: Mapping[str, Any], due_at: datetime
 ) -> dict[str, Any]:
     """What a reminder and an intention both say."""
@@ -316,22 +316,24 @@ def _intended(
         "content": content_of(value),
         "value": value,
         "priority": PRIORITIES[rank],
-        "trigger": triggers.of_json(trigger),
+        "trigger": triggers.trigger_from_json(trigger),
         "due_at": due_at,
     }
 
 
-def _page(occasion: Occasion, here: Here, limit: int, place: tuple[int, datetime, int]) -> Call:
+def _page_call(
+    occasion: Occasion, scope_params: ScopeParams, limit: int, place: tuple[int, datetime, int]
+) -> Call:
     """The call that reads what may be due, a page from a place on.
 
     It finds each intention by the name that a trigger is found by, of what is at hand.
     """
-    kinds, words = occasion.kinds, sorted(features(occasion.query or ""))
+    kinds, words = occasion.kinds, sorted(text_stems(occasion.query or ""))
     names = {
         triggers.When.kind: words,
         triggers.BeforeTool.kind: [call.name for call in occasion.calls],
-        triggers.If.kind: [*occasion.true],
-        triggers.Topic.kind: [triggers.Topic(topic).found_by for topic in occasion.topics],
+        triggers.If.kind: [*occasion.predicates],
+        triggers.Topic.kind: [triggers.Topic(topic).lookup_name for topic in occasion.topics],
     }
     asked = [*names] if kinds is None else [*kinds, triggers.Topic.kind]
     pairs = [
@@ -342,7 +344,7 @@ def _page(occasion: Occasion, here: Here, limit: int, place: tuple[int, datetime
     ]
     after_priority, after_due, after_id = place
     params = {
-        **here,
+        **scope_params,
         "timed": kinds is None or triggers.At.kind in kinds,
         "narrowed": kinds is not None,
         "kinds": [kind for kind, _ in pairs],
@@ -356,21 +358,25 @@ def _page(occasion: Occasion, here: Here, limit: int, place: tuple[int, datetime
     return Call("due_intentions", params)
 
 
-def _due(
-    occasion: Occasion, here: Here, limit: int, judge: BaseChatModel | None, rows: Rows | None
-) -> Flow[list[Due]]:
+def _find_due(
+    occasion: Occasion,
+    scope_params: ScopeParams,
+    limit: int,
+    judge: BaseChatModel | None,
+    rows: Rows | None,
+) -> Flow[list[DueRow]]:
     """The first that are due, page by page; `rows` are the first page, if it is known."""
-    due: list[Due] = []
+    due: list[DueRow] = []
     place = _FIRST
     while len(due) < limit:
         if rows is None:
-            (rows,) = yield Query((_page(occasion, here, limit, place),), commit=True)
+            (rows,) = yield Query((_page_call(occasion, scope_params, limit, place),), commit=True)
         page = [
-            Due(id_, rank, due_at, triggers.of_json(trigger), raised, ends)
+            DueRow(id_, rank, due_at, triggers.trigger_from_json(trigger), raised, ends)
             for id_, rank, due_at, trigger, raised, ends in rows
         ]
         rows = None
-        judged = yield from _judged(page, occasion, judge)
+        judged = yield from _judge_occasion(page, occasion, judge)
         due += [intention for intention in page if intention.is_met(judged)]
         if len(page) < max(_PAGE, limit):
             break
@@ -379,12 +385,14 @@ def _due(
     return due[:limit]
 
 
-def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None) -> Flow[Occasion]:
+def _judge_occasion(
+    page: Sequence[DueRow], occasion: Occasion, judge: BaseChatModel | None
+) -> Flow[Occasion]:
     """The occasion with what a judge says of all cues that may be shown, in one request."""
     query = occasion.query
     if judge is None or query is None:
         return occasion
-    waiting, held = [intention.trigger for intention in page], features(query)
+    waiting, held = [intention.trigger for intention in page], text_stems(query)
     cues = {
         trigger.cue
         for trigger in waiting
@@ -398,7 +406,7 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None
     cues |= {topic.about for topic in near}
     if not cues:
         return occasion
-    shown = yield from judged_cues(judge, query, sorted(cues))
+    shown = yield from judge_cues(judge, query, sorted(cues))
     topics = frozenset(topic.about for topic in near if topic.about in shown)
     return occasion._replace(shown=shown, topics=topics)
 
@@ -408,7 +416,7 @@ def read_intention(row: Row, tenant: str) -> Intention:
     tier, namespace, key, value, _, rank, trigger, due_at, status, *times = row
     expires_at, delivered_at, closed_at = times
     return Intention(
-        **_intended([tier, tenant, namespace, key, value], rank, trigger, due_at),
+        **_common_fields([tier, tenant, namespace, key, value], rank, trigger, due_at),
         status=Status(status),
         expires_at=expires_at,
         delivered_at=delivered_at,

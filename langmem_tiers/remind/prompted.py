@@ -34,7 +34,7 @@ _HIGH: Final = re.compile(
 )
 
 
-class Intended(NamedTuple):
+class PromptIntention(NamedTuple):
     """What a prompt intends."""
 
     priority: Priority
@@ -42,7 +42,7 @@ class Intended(NamedTuple):
     """The sentences that intend something, in their own words."""
 
 
-def intended_in(prompt: str) -> Intended | None:
+def find_intention(prompt: str) -> PromptIntention | None:
     """What a prompt intends: its sentences with a keyword; None if there is none.
 
     A question or a denial intends nothing. Of a long prompt both ends are read.
@@ -57,15 +57,15 @@ def intended_in(prompt: str) -> Intended | None:
         ```
     """
     ends = ends_of(prompt)
-    sentences = [sentence.strip() for sentence in sentences_of(ends) if _intends(sentence)]
+    sentences = [sentence.strip() for sentence in sentences_of(ends) if _has_intention(sentence)]
     return (
-        Intended(_priority_of(ends, " ".join(sentences)), " ".join(sentences))
+        PromptIntention(_read_priority(ends, " ".join(sentences)), " ".join(sentences))
         if sentences
         else None
     )
 
 
-def _intends(sentence: str) -> bool:
+def _has_intention(sentence: str) -> bool:
     if sentence.endswith("?"):
         return False
     clauses = ((clause, _KEYWORD.search(clause)) for clause in sentence.split(","))
@@ -74,7 +74,7 @@ def _intends(sentence: str) -> bool:
     )
 
 
-def _priority_of(prompt: str, intended: str) -> Priority:
+def _read_priority(prompt: str, intended: str) -> Priority:
     """How much a prompt says that what it intends matters; `medium` if it does not say.
 
     An exclamation mark counts in what it intends alone.
@@ -86,32 +86,32 @@ def _priority_of(prompt: str, intended: str) -> Priority:
     return Priority.MEDIUM
 
 
-START: Final = time()
+DAY_START: Final = time()
 """The hour of a day that is named without one: what is for a day is told all day."""
 LANGUAGES: Final = ("en",)
 """The languages that times are read in, if nobody says otherwise."""
 NO_EXTRA: Final = "times are read with dateparser: pip install 'langmem-tiers[dates]'"
 NO_TIME: Final = "no time was read in it"
-SEVERAL: Final = "several times were read in it"
-_LOOKED_AT: Final = 1_000
+SEVERAL_TIMES: Final = "several times were read in it"
+_MAX_CHARACTERS: Final = 1_000
 """Characters that are looked at, from both ends, which takes some 25 ms: our own choice."""
-_SHORT: Final = 4
+_MIN_LETTERS: Final = 4
 """Letters of a word that names a time; shorter ones ("we", "sat") mostly mean something else."""
-_SPELT: Final = "\u0e00"
+_FIRST_UNSPACED: Final = "\u0e00"
 """From here on there are scripts in which two signs are a word."""
-_EXACT: Final = ("time", "part_of_day")
-_DAYS: Final = ("day", "week")
+_EXACT_PERIODS: Final = ("time", "part_of_day")
+_DAY_PERIODS: Final = ("day", "week")
 _NUMBER: Final = re.compile(r"\d+")
 _WORD: Final = re.compile(r"[^\W\d_]+")
-_ALONE: Final = Lock()
+_PARSER_LOCK: Final = Lock()
 """Held while dateparser reads: it keeps what it knows of languages between calls."""
 
 
-class Timed(NamedTuple):
+class TimeReading(NamedTuple):
     """What was read of a time."""
 
     at: At | None
-    why_not: str | None = None
+    reason: str | None = None
     """Why there is none."""
 
 
@@ -140,7 +140,7 @@ def checked_languages(languages: object) -> tuple[str, ...]:
     return named
 
 
-def time_in(text: str, now: datetime, languages: Sequence[str] = LANGUAGES) -> Timed:
+def read_time(text: str, now: datetime, languages: Sequence[str] = LANGUAGES) -> TimeReading:
     """Read the time to come that a text names, in the zone of now; none unless it names just one.
 
     A day without an hour stands for its start.
@@ -159,27 +159,29 @@ def time_in(text: str, now: datetime, languages: Sequence[str] = LANGUAGES) -> T
     try:
         from dateparser.search import search_dates
     except ImportError:
-        return Timed(None, NO_EXTRA)
+        return TimeReading(None, NO_EXTRA)
     base = now.replace(tzinfo=None)
-    future = _settings(base, "future")
-    with _ALONE:
-        spans = search_dates(ends_of(text, _LOOKED_AT), languages=[*languages], settings=future)
-        read = _Reader(base, languages)
+    future = _parser_settings(base, "future")
+    with _PARSER_LOCK:
+        spans = search_dates(
+            ends_of(text, _MAX_CHARACTERS), languages=[*languages], settings=future
+        )
+        read = _SpanReader(base, languages)
         moments = {
             read_moment for span, _ in spans or () if (read_moment := read.moment(span)) is not None
         }
     if len(moments) != 1:
-        return Timed(None, SEVERAL if moments else NO_TIME)
+        return TimeReading(None, SEVERAL_TIMES if moments else NO_TIME)
     (moment,) = moments
     zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=now.tzinfo)
-    return Timed(At(zoned, timezone=getattr(now.tzinfo, "key", "UTC")))
+    return TimeReading(At(zoned, timezone=getattr(now.tzinfo, "key", "UTC")))
 
 
-def _settings(base: datetime, prefers: str) -> dict[str, Any]:
+def _parser_settings(base: datetime, prefers: str) -> dict[str, Any]:
     return {"PREFER_DATES_FROM": prefers, "RELATIVE_BASE": base, "RETURN_TIME_AS_PERIOD": True}
 
 
-class _Reader:
+class _SpanReader:
     """Reads a part of a text that dateparser takes for a time."""
 
     def __init__(self, base: datetime, languages: Sequence[str]) -> None:
@@ -187,7 +189,7 @@ class _Reader:
         from dateparser.date import DateDataParser
 
         def parser(prefers: str, **own: Any) -> Any:
-            return DateDataParser([*languages], settings={**_settings(base, prefers), **own})
+            return DateDataParser([*languages], settings={**_parser_settings(base, prefers), **own})
 
         self._base = base
         self._whole = parser("future")
@@ -201,16 +203,16 @@ class _Reader:
         moment: datetime | None = read.date_obj
         if moment is None or not self._is_sure(span):
             return None
-        if read.period in _EXACT:
+        if read.period in _EXACT_PERIODS:
             return moment if moment.replace(tzinfo=None) > self._base else None
-        if read.period not in _DAYS or self._passed_over(span, moment):
+        if read.period not in _DAY_PERIODS or self._passed_over(span, moment):
             return None
-        return datetime.combine(moment, START) if moment.date() >= self._base.date() else None
+        return datetime.combine(moment, DAY_START) if moment.date() >= self._base.date() else None
 
     def _is_sure(self, span: str) -> bool:
         """Whether it has a number or a word that is long enough, and lies on one side of now."""
         words = _WORD.findall(span)
-        long = any(len(word) >= _SHORT or max(word) >= _SPELT for word in words)
+        long = any(len(word) >= _MIN_LETTERS or max(word) >= _FIRST_UNSPACED for word in words)
         ahead, behind = (parser.get_date_data(span).date_obj for parser in self._spans)
         return (long or bool(_NUMBER.search(span))) and ahead == behind
 

@@ -58,7 +58,7 @@ class Occasion(NamedTuple):
     now: datetime
     query: str | None = None
     calls: tuple[NextCall, ...] = ()
-    true: frozenset[str] = frozenset()
+    predicates: frozenset[str] = frozenset()
     """The names of the predicates that hold."""
     kinds: frozenset[str] | None = None
     """Raise only what has such a trigger, and has it met now."""
@@ -75,7 +75,7 @@ def checked_rule(rule: object) -> str:
         InvalidInputError: for anything else.
     """
     text = checked_kind(rule, str, "a recurrence").removeprefix("RRULE:")
-    if not _RULE.fullmatch(text) or not _is_known(
+    if not _RULE.fullmatch(text) or not _is_supported(
         dict(part.split("=") for part in text.split(";"))
     ):
         raise InvalidInputError(
@@ -90,7 +90,7 @@ def checked_rule(rule: object) -> str:
     return text
 
 
-def _is_known(parts: dict[str, str]) -> bool:
+def _is_supported(parts: dict[str, str]) -> bool:
     """Whether it comes again soon enough to be found: what never does is sought for long."""
     often = parts.get("FREQ") in _OFTEN and not parts.keys().isdisjoint(("BYMONTH", "BYMONTHDAY"))
     return (
@@ -140,7 +140,7 @@ class At:
             if self.moment is None:
                 raise InvalidInputError("what recurs has a first moment: At(moment, every=…)")
 
-    def again(self, now: datetime, ends: datetime | None = None) -> datetime | None:
+    def next_after(self, now: datetime, ends: datetime | None = None) -> datetime | None:
         """When it is due again, if it recurs and has not ended by then."""
         if self.every is None or self.moment is None:
             return None
@@ -152,11 +152,11 @@ class At:
         )
 
     @property
-    def found_by(self) -> None:
+    def lookup_name(self) -> None:
         """It is found by its time."""
         return
 
-    def met(self, occasion: Occasion) -> bool:
+    def is_met(self, occasion: Occasion) -> bool:
         """Whether its time has come."""
         return self.moment is None or self.moment <= occasion.now
 
@@ -167,7 +167,7 @@ class At:
         return f"at {self.moment.astimezone(zone_of(self.timezone)).isoformat()}{again}"
 
 
-def latest_of(trigger: At, due_at: datetime, now: datetime) -> datetime:
+def last_due(trigger: At, due_at: datetime, now: datetime) -> datetime:
     """Return the last time that something was due: of what recurs and was missed, the latest."""
     if trigger.every is None or trigger.moment is None or due_at >= now:
         return due_at
@@ -209,18 +209,18 @@ class When:
     @property
     def words(self) -> tuple[str, ...]:
         """Stems that a text must hold to show the cue."""
-        return anchors(self.cue)
+        return cue_anchors(self.cue)
 
     @property
-    def found_by(self) -> str:
+    def lookup_name(self) -> str:
         """The longest of its words, as that is the rarest in most texts."""
         return max(self.words, key=lambda word: (len(word), word))
 
-    def met(self, occasion: Occasion) -> bool:
+    def is_met(self, occasion: Occasion) -> bool:
         """Whether the query shows the cue."""
         if occasion.shown is not None:
             return self.cue in occasion.shown
-        return occasion.query is not None and matches(self.cue, occasion.query)
+        return occasion.query is not None and shows_cue(self.cue, occasion.query)
 
     def __str__(self) -> str:
         return f"cue: {self.cue}"
@@ -252,18 +252,18 @@ class BeforeTool:
         object.__setattr__(self, "args", json.loads(encode_value(dict(self.args))))
 
     @property
-    def found_by(self) -> str:
+    def lookup_name(self) -> str:
         """The tool's name."""
         return self.name
 
-    def met(self, occasion: Occasion) -> bool:
+    def is_met(self, occasion: Occasion) -> bool:
         """Whether such a call is about to run."""
-        return any(self.is_of(call) for call in occasion.calls)
+        return any(self.matches(call) for call in occasion.calls)
 
-    def is_of(self, call: NextCall) -> bool:
+    def matches(self, call: NextCall) -> bool:
         """Whether it is about that call."""
         return call.name == self.name and all(
-            argument in call.args and _fits(call.args[argument], wanted)
+            argument in call.args and _argument_matches(call.args[argument], wanted)
             for argument, wanted in self.args.items()
         )
 
@@ -292,13 +292,13 @@ class If:
         name(self.predicate, "the name of a predicate")
 
     @property
-    def found_by(self) -> str:
+    def lookup_name(self) -> str:
         """The predicate's name."""
         return self.predicate
 
-    def met(self, occasion: Occasion) -> bool:
+    def is_met(self, occasion: Occasion) -> bool:
         """Whether the predicate holds."""
-        return self.predicate in occasion.true
+        return self.predicate in occasion.predicates
 
     def __str__(self) -> str:
         return f"if {self.predicate}"
@@ -312,16 +312,16 @@ class Topic:
     about: str
 
     @classmethod
-    def of(cls, content: str) -> Topic:
+    def from_content(cls, content: str) -> Topic:
         """The topic of what is intended; of a longer text, of both its ends."""
         return cls(ends_of(content, _LONGEST_CUE))
 
     @property
-    def found_by(self) -> str:
+    def lookup_name(self) -> str:
         """A short name of the text."""
         return blake2b(self.about.encode(), digest_size=16).hexdigest()
 
-    def met(self, occasion: Occasion) -> bool:
+    def is_met(self, occasion: Occasion) -> bool:
         """Whether it has come up."""
         return self.about in occasion.topics
 
@@ -342,7 +342,7 @@ TRIGGERS: Mapping[str, type[Trigger]] = {
 """Kinds of triggers, by the argument that says one."""
 
 
-def trigger_of(**named: Any) -> Trigger:
+def parse_trigger(**named: Any) -> Trigger:
     """The one trigger that is given under a name of `TRIGGERS`, or the next occasion.
 
     Raises:
@@ -359,7 +359,7 @@ def trigger_of(**named: Any) -> Trigger:
     return At()
 
 
-def to_json(trigger: Trigger) -> dict[str, Any]:
+def trigger_to_json(trigger: Trigger) -> dict[str, Any]:
     """A trigger as JSON."""
     match trigger:
         case At():
@@ -374,7 +374,7 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
             return {"kind": trigger.kind, **asdict(trigger)}
 
 
-def of_json(stored: Mapping[str, Any]) -> Trigger:
+def trigger_from_json(stored: Mapping[str, Any]) -> Trigger:
     """Read the trigger that was stored.
 
     Raises:
@@ -395,7 +395,7 @@ def of_json(stored: Mapping[str, Any]) -> Trigger:
     raise InvalidInputError(f"{short(stored)} is no trigger that an intention can wait for")
 
 
-def _fits(value: Any, wanted: Any) -> bool:
+def _argument_matches(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, str):
         return fnmatchcase(value if isinstance(value, str) else json.dumps(value), wanted)
     return isinstance(value, bool) == isinstance(wanted, bool) and bool(value == wanted)
@@ -414,9 +414,9 @@ LEAD: Final = re.compile(
 """What a cue begins with; what stands before it is no part of the cue."""
 DENIED: Final = re.compile(r"\b(?:not?|never|cannot)\b|n['\u2019]t\b", re.IGNORECASE)
 _OWN: Final = re.compile(r"\b(?:i|me|my|mine)\b", re.IGNORECASE)
-_SHORT: Final = 3
+_SHORT_WORD: Final = 3
 """Letters of words that say little, in lower case and beside longer ones."""
-_AT_ONCE: Final = 100
+_WINDOW: Final = 100
 """Words of a sentence that are looked at at once: our own choice."""
 
 
@@ -449,7 +449,7 @@ class Cue(NamedTuple):
         )
 
 
-def anchors(cue: str) -> tuple[str, ...]:
+def cue_anchors(cue: str) -> tuple[str, ...]:
     """Stems that every text which shows the cue holds, sorted; none of a cue that says nothing.
 
     They are stored: whoever changes what a stem is makes those of older cues anew.
@@ -457,18 +457,18 @@ def anchors(cue: str) -> tuple[str, ...]:
     return tuple(sorted(read_cue(cue).anchors))
 
 
-def features(text: str) -> frozenset[str]:
+def text_stems(text: str) -> frozenset[str]:
     """Every anchor that a text holds."""
     stems = set[str]()
-    for sentence in _read(text):
+    for sentence in _read_sentences(text):
         stems |= sentence.stems
     return frozenset(stems)
 
 
-def matches(cue: str, text: str) -> bool:
+def shows_cue(cue: str, text: str) -> bool:
     """Whether a text shows a cue."""
     wanted = read_cue(cue)
-    return bool(wanted.anchors) and any(map(wanted.is_shown_by, _read(text)))
+    return bool(wanted.anchors) and any(map(wanted.is_shown_by, _read_sentences(text)))
 
 
 @lru_cache(maxsize=4096)
@@ -476,7 +476,7 @@ def read_cue(text: str) -> Cue:
     """Take a cue apart."""
     lead = LEAD.search(text)
     clause = text[lead.end() :] if lead else text
-    key_words = _telling(clause.split())
+    key_words = _select_key_words(clause.split())
     names = key_words if lead else key_words[1:]  # a first word has its capital from its place
     needed = [*_stems(" ".join(key_words))]
     named = _stems(" ".join(word for word in names if not word.islower()))
@@ -488,14 +488,14 @@ def read_cue(text: str) -> Cue:
     )
 
 
-def _telling(pieces: list[str]) -> list[str]:
+def _select_key_words(pieces: list[str]) -> list[str]:
     """The pieces that say what a cue is about: what is long, and what is not in lower case."""
     others = [piece for piece in pieces if not (_OWN.match(piece) or DENIED.search(piece))]
-    key_pieces = [piece for piece in others if len(piece) > _SHORT or not piece.islower()]
+    key_pieces = [piece for piece in others if len(piece) > _SHORT_WORD or not piece.islower()]
     return (
         key_pieces
         if len(key_pieces) > 1
-        else [piece for piece in others if len(piece) >= _SHORT or piece in key_pieces]
+        else [piece for piece in others if len(piece) >= _SHORT_WORD or piece in key_pieces]
     )
 
 
@@ -504,16 +504,16 @@ def _stems(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def _read(text: str) -> tuple[Sentence, ...]:
+def _read_sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences of a text; of a long one, of both its ends.
 
     Of a long sentence they are parts that are looked at at once, and overlap by half.
     """
-    sentences, step = [], _AT_ONCE // 2
+    sentences, step = [], _WINDOW // 2
     for sentence in sentences_of(ends_of(text)):
         pieces = sentence.split()
         for start in range(0, max(1, len(pieces) - step), step):
-            part = " ".join(pieces[start : start + _AT_ONCE])
+            part = " ".join(pieces[start : start + _WINDOW])
             denied = " , ".join(filter(DENIED.search, part.split(",")))
             own = bool(_OWN.search(part))
             sentences.append(Sentence(frozenset(_stems(part)), frozenset(_stems(denied)), own))
@@ -526,7 +526,7 @@ class ShownCues(BaseModel):
     numbers: list[int] = Field(description=prompts.CUES_JUDGED)
 
 
-def judged_cues(model: BaseChatModel, text: str, cues: Sequence[str]) -> Flow[frozenset[str]]:
+def judge_cues(model: BaseChatModel, text: str, cues: Sequence[str]) -> Flow[frozenset[str]]:
     """Those of several cues that a text shows, as a chat model says in one request.
 
     Raises:

@@ -5,7 +5,7 @@ from typing import cast
 
 from langgraph.store.base import PutOp, TTLConfig
 
-from langmem_tiers.testing.kit import EXACT, NS, IndexNeeds, Rules, equal, needing, true
+from langmem_tiers.testing.kit import EXACT, NS, IndexNeeds, Rules, equal, requires, true
 
 OLD, NEW = "green tea with lemon", "ships in the harbour"
 
@@ -19,18 +19,18 @@ SHORT = 0.015
 OMIT = TTLConfig(omit_expired=True)
 
 
-async def _minutes(share: float, ttl: float = SHORT) -> None:
+async def _sleep_share(share: float, ttl: float = SHORT) -> None:
     await asyncio.sleep(share * ttl * 60)
 
 
-async def _until_expired(ttl: float = BLINK) -> None:
+async def _wait_until_expired(ttl: float = BLINK) -> None:
     await asyncio.sleep(ttl * 60 + 0.02)
 
 
 WRITERS = 8
 
 
-def _whole(n: int) -> dict[str, object]:
+def _writer_value(n: int) -> dict[str, object]:
     return {"writer": n, "echo": [n] * 50}
 
 
@@ -72,7 +72,7 @@ class Recency(Rules, index=IndexNeeds()):
         await self.put(NS, "k", {"text": ""})
         await self._forgot(OLD)
 
-    @needing(index=IndexNeeds(fields=("parts[*]",)))
+    @requires(index=IndexNeeds(fields=("parts[*]",)))
     async def a_shrunk_list_forgets_the_rest(self) -> None:
         """After an update to a shorter list the texts that are gone are not found."""
         await self.put(NS, "k", {"parts": [NEW, "rust", OLD]})
@@ -110,7 +110,7 @@ class Ttl(Rules, ttl=OMIT):
     async def _put_and_expire(self) -> None:
         await self.put(NS, "gone", {"n": 1}, ttl=BLINK)
         await self.put(NS, "kept", {"n": 1}, ttl=None)
-        await _until_expired()
+        await _wait_until_expired()
 
     async def ttl_support_is_declared(self) -> None:
         """`supports_ttl` is True and `ttl_config` is the configuration that was given."""
@@ -123,14 +123,14 @@ class Ttl(Rules, ttl=OMIT):
         for _ in range(2):
             equal(await self.value(NS, "k"), {"n": 1}, "get while alive")
             equal(await self.keys(NS), ["k"], "search while alive")
-        await _minutes(1.1)
+        await _sleep_share(1.1)
         equal(await self.value(NS, "k"), None, "get when expired")
 
     async def expired_items_are_not_found(self) -> None:
         """With `omit_expired`, neither get, search nor list_namespaces shows what has expired."""
         await self._put_and_expire()
         await self.put(("other",), "gone", {"n": 1}, ttl=BLINK)
-        await _until_expired()
+        await _wait_until_expired()
         equal(await self.value(NS, "gone"), None, "get")
         equal(await self.keys(NS), ["kept"], "search")
         equal(await self.list_namespaces(), [NS], "list_namespaces")
@@ -139,7 +139,7 @@ class Ttl(Rules, ttl=OMIT):
         """With `omit_expired`, a page is filled with living items."""
         for n in range(6):
             await self.put(NS, f"k{n}", {"n": n}, ttl=BLINK if n % 2 else None)
-        await _until_expired()
+        await _wait_until_expired()
         pages = [await self.keys(NS, limit=2, offset=at) for at in (0, 2)]
         equal(sorted(key for page in pages for key in page), ["k0", "k2", "k4"], "keys")
 
@@ -150,7 +150,7 @@ class Ttl(Rules, ttl=OMIT):
             equal(await self.get(NS, "gone", refresh_ttl=True), None, "get")
             equal(await self.keys(NS, refresh_ttl=True), ["kept"], "search")
 
-    @needing(ttl=TTLConfig())
+    @requires(ttl=TTLConfig())
     async def omit_expired_is_read_at_each_call(self) -> None:
         """Setting `omit_expired` in the store's configuration works from the next call on."""
         await self._put_and_expire()
@@ -158,74 +158,74 @@ class Ttl(Rules, ttl=OMIT):
         equal(await self.keys(NS), ["kept"], "search")
         equal(await self.value(NS, "gone"), None, "get")
 
-    @needing(ttl=TTLConfig(omit_expired=True, default_ttl=BLINK))
+    @requires(ttl=TTLConfig(omit_expired=True, default_ttl=BLINK))
     async def put_uses_the_default_ttl(self) -> None:
         """A put that says nothing of a TTL takes the configuration's `default_ttl`."""
         await self.put(NS, "k", {"n": 1})
-        await _until_expired()
+        await _wait_until_expired()
         equal(await self.value(NS, "k"), None, "get")
 
-    @needing(ttl=TTLConfig(omit_expired=True, default_ttl=BLINK))
+    @requires(ttl=TTLConfig(omit_expired=True, default_ttl=BLINK))
     async def no_ttl_beats_the_default_ttl(self) -> None:
         """`ttl=None` and a TTL of its own are kept against `default_ttl`."""
         await self.put(NS, "none", {"n": 1}, ttl=None)
         await self.put(NS, "hour", {"n": 1}, ttl=60)
-        await _until_expired()
+        await _wait_until_expired()
         equal(sorted(await self.keys(NS)), ["hour", "none"], "keys")
 
-    @needing(ttl=TTLConfig(omit_expired=True, default_ttl=BLINK))
+    @requires(ttl=TTLConfig(omit_expired=True, default_ttl=BLINK))
     async def raw_puts_have_no_default_ttl(self) -> None:
         """`default_ttl` is for put: an operation given to batch means what it says."""
         await self.batch([PutOp(NS, "k", {"n": 1}), PutOp(NS, "gone", {"n": 1}, ttl=BLINK)])
-        await _until_expired()
+        await _wait_until_expired()
         equal(await self.keys(NS), ["k"], "keys")
 
     async def a_put_without_ttl_clears_an_earlier_one(self) -> None:
         """The TTL belongs to the last put."""
         await self.put(NS, "k", {"n": 1}, ttl=BLINK)
         await self.put(NS, "k", {"n": 2})
-        await _until_expired()
+        await _wait_until_expired()
         equal(await self.value(NS, "k"), {"n": 2}, "get")
 
     async def reading_extends_the_lifetime(self) -> None:
         """A get or a search gives an item its whole TTL again."""
         for key in ("got", "found"):
             await self.put((*NS, key), key, {"n": 1}, ttl=SHORT)
-        await _minutes(0.55)
+        await _sleep_share(0.55)
         await self.get((*NS, "got"), "got")
         await self.search((*NS, "found"))
-        await _minutes(0.65)
+        await _sleep_share(0.65)
         equal(sorted(await self.keys(NS)), ["found", "got"], "keys after 1.2 lifetimes")
 
     async def reading_without_refresh_does_not_extend(self) -> None:
         """`refresh_ttl=False` reads and leaves the end where it was."""
         await self.put(NS, "k", {"n": 1}, ttl=SHORT)
-        await _minutes(0.55)
+        await _sleep_share(0.55)
         item = await self.get(NS, "k", refresh_ttl=False)
         true(item is not None, "the item is gone before its time")
         equal(await self.keys(NS, refresh_ttl=False), ["k"], "search while alive")
-        await _minutes(0.55)
+        await _sleep_share(0.55)
         equal(await self.keys(NS), [], "keys after 1.1 lifetimes")
 
-    @needing(ttl=TTLConfig(omit_expired=True, refresh_on_read=False))
+    @requires(ttl=TTLConfig(omit_expired=True, refresh_on_read=False))
     async def refresh_on_read_may_be_off(self) -> None:
         """With `refresh_on_read` False, reads extend nothing unless they ask for it."""
         for key in ("got", "asked"):
             await self.put((*NS, key), key, {"n": 1}, ttl=SHORT)
-        await _minutes(0.55)
+        await _sleep_share(0.55)
         true(await self.get((*NS, "got"), "got") is not None, "the item is gone before its time")
         await self.get((*NS, "asked"), "asked", refresh_ttl=True)
-        await _minutes(0.65)
+        await _sleep_share(0.65)
         equal(await self.keys(NS), ["asked"], "keys after 1.2 lifetimes")
 
     async def only_the_page_is_refreshed(self) -> None:
         """A search extends the lifetime of the items it returns, not of others that match."""
         for n in range(3):
             await self.put(NS, f"k{n}", {"n": n}, ttl=SHORT)
-        await _minutes(0.55)
+        await _sleep_share(0.55)
         page = await self.keys(NS, limit=1)
         equal(len(page), 1, "size of the page")
-        await _minutes(0.65)
+        await _sleep_share(0.65)
         equal(await self.keys(NS), page, "keys after 1.2 lifetimes")
 
 
@@ -235,38 +235,43 @@ class Concurrency(Rules):
     async def writers_of_one_key_leave_one_item(self) -> None:
         """Concurrent puts of one new key leave one item, whole, from one of them."""
         for key in ("a", "b", "c"):
-            await asyncio.gather(*(self.put(NS, key, _whole(n)) for n in range(WRITERS)))
+            await asyncio.gather(*(self.put(NS, key, _writer_value(n)) for n in range(WRITERS)))
         items = await self.search(NS)
         equal(sorted(item.key for item in items), ["a", "b", "c"], "keys")
-        true(all(item.value in map(_whole, range(WRITERS)) for item in items), "a value is torn")
+        true(
+            all(item.value in map(_writer_value, range(WRITERS)) for item in items),
+            "a value is torn",
+        )
 
     async def writers_of_many_keys_lose_nothing(self) -> None:
         """Concurrent puts of different keys are all kept."""
-        await asyncio.gather(*(self.put(NS, f"k{n:02}", _whole(n)) for n in range(3 * WRITERS)))
+        await asyncio.gather(
+            *(self.put(NS, f"k{n:02}", _writer_value(n)) for n in range(3 * WRITERS))
+        )
         keys = sorted(await self.keys(NS, limit=100))
         equal(keys, [f"k{n:02}" for n in range(3 * WRITERS)], "keys")
 
     async def readers_beside_writers_see_whole_values(self) -> None:
         """A get beside puts of the same key sees one put's value, whole."""
-        await self.put(NS, "k", _whole(0))
-        writes = [self.put(NS, "k", _whole(n)) for n in range(1, WRITERS)]
+        await self.put(NS, "k", _writer_value(0))
+        writes = [self.put(NS, "k", _writer_value(n)) for n in range(1, WRITERS)]
         reads = [self.value(NS, "k") for _ in range(WRITERS)]
         seen = (await asyncio.gather(*writes, *reads))[len(writes) :]
-        whole = [_whole(n) for n in range(WRITERS)]
+        whole = [_writer_value(n) for n in range(WRITERS)]
         true(all(value in whole for value in seen), f"values: {seen!r:.200}")
 
     async def batches_in_opposite_order_do_not_deadlock(self) -> None:
         """Concurrent batches that write the same keys in opposite order all succeed."""
         keys = [f"k{n}" for n in range(20)]
         batches = (
-            self.batch([PutOp(NS, key, _whole(n)) for key in keys[:: -1 if n % 2 else 1]])
+            self.batch([PutOp(NS, key, _writer_value(n)) for key in keys[:: -1 if n % 2 else 1]])
             for n in range(WRITERS)
         )
         await asyncio.gather(*batches)
         items = await self.search(NS, limit=100)
         equal(sorted(item.key for item in items), sorted(keys), "keys")
 
-    @needing(index=IndexNeeds())
+    @requires(index=IndexNeeds())
     async def writers_of_one_key_leave_one_vector(self) -> None:
         """After concurrent puts of one key only the text that is stored is found."""
         texts = [f"{'abcdefgh'[n] * 9} {n}" for n in range(WRITERS)]

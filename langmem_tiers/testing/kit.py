@@ -62,7 +62,7 @@ class TrigramEmbeddings(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         """Return the text's vector; a query is embedded as a document is."""
         checked_kind(text, str, "text")
-        features = Counter(_features(text))
+        features = Counter(_trigrams(text))
         vectors = (
             [count * byte for byte in _feature_vector(feature, self.dims)]
             for feature, count in features.items()
@@ -80,7 +80,7 @@ class TrigramEmbeddings(Embeddings):
         return self.embed_query(text)
 
 
-def _features(text: str) -> Iterable[str]:
+def _trigrams(text: str) -> Iterable[str]:
     if not text.strip():
         return
     framed = f"{_START}{text}{_END}"
@@ -197,14 +197,14 @@ _needs: dict[object, dict[str, Any]] = {}
 """What a rule needs that differs from the rest of its area."""
 
 
-def needing(**needs: Any) -> Callable[[Rule], Rule]:
+def requires(**needs: Any) -> Callable[[Rule], Rule]:
     """Say that a rule needs another `index`, or another `ttl`, than its area."""
 
-    def marked(rule: Rule) -> Rule:
+    def register(rule: Rule) -> Rule:
         _needs[rule] = needs
         return rule
 
-    return marked
+    return register
 
 
 class Rules(StoreDriver):
@@ -220,13 +220,15 @@ class Rules(StoreDriver):
         cls.needs = needs
 
     @classmethod
-    def checks(cls) -> Iterator["Check"]:
+    def checks(cls) -> Iterator["StoreCheck"]:
         """The rules, in the order in which they are written."""
         for name, rule in vars(cls).items():
             if iscoroutinefunction(rule) and not name.startswith("_"):
                 claim = " ".join((rule.__doc__ or "").split()).rstrip(".")
                 needs = _needs.get(rule, cls.needs)
-                yield Check(name=name, area=cls.__name__.lower(), claim=claim, of=cls, **needs)
+                yield StoreCheck(
+                    name=name, area=cls.__name__.lower(), claim=claim, rules=cls, **needs
+                )
 
     async def _pages(self, size: int, count: int, **options: Any) -> list[list[str]]:
         """The keys on the pages of so many items, and on one more."""
@@ -246,19 +248,19 @@ class Rules(StoreDriver):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class StoreCheck:
     """One rule: its name and claim, and the store it needs."""
 
     name: str
     area: str
     claim: str
-    of: type[Rules]
+    rules: type[Rules]
     index: IndexNeeds | None = None
     ttl: TTLConfig | None = None
 
-    async def on(self, store: BaseStore, mode: Mode) -> None:
+    async def run(self, store: BaseStore, mode: Mode) -> None:
         """Try it on a store."""
-        await getattr(self.of(store, mode), self.name)()
+        await getattr(self.rules(store, mode), self.name)()
 
 
 def equal(actual: object, wanted: object, what: str) -> None:

@@ -23,7 +23,7 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.testing.changes import Concurrency, Recency, Ttl
 from langmem_tiers.testing.finding import Filters, Listing
 from langmem_tiers.testing.items import Basics, Batches, Labels, Search, Values
-from langmem_tiers.testing.kit import Check, Mode, OpenedStore, StoreFactory
+from langmem_tiers.testing.kit import Mode, OpenedStore, StoreCheck, StoreFactory
 from langmem_tiers.testing.vectors import Index, Scoring
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _AREAS = (
     *(Basics, Values, Labels, Batches, Search, Filters),
     *(Listing, Scoring, Index, Recency, Ttl, Concurrency),
 )
-CHECKS = {each.name: each for area in _AREAS for each in area.checks()}
+CHECKS = {check.name: check for area in _AREAS for check in area.checks()}
 """Every rule by its name, in the order in which they are written."""
 
 
@@ -59,7 +59,7 @@ def check_names(
         "ttl": checked_flag(ttl, "ttl"),
         "distance_types": checked_strings(distance_types, "distance_types"),
     }
-    return tuple(each.name for each in CHECKS.values() if claims(each, **claimed))
+    return tuple(check.name for check in CHECKS.values() if claims(check, **claimed))
 
 
 def run_check(name: str, make_store: StoreFactory, mode: Mode = "batch") -> CheckResult:
@@ -80,27 +80,29 @@ def run_check(name: str, make_store: StoreFactory, mode: Mode = "batch") -> Chec
         raise InvalidInputError(f"there is no check {short(name)}: check_names() lists them")
     checked_function(make_store, "make_store")
     checked_choice(mode, get_args(Mode), "mode")
-    error = asyncio.run(_outcome(CHECKS[name], make_store, mode))
+    error = asyncio.run(_find_error(CHECKS[name], make_store, mode))
     message = "" if error is None else f"{type(error).__name__}: {error}"
     return CheckResult(name=name, mode=mode, passed=error is None, message=message)
 
 
-def claims(each: Check, *, index: bool, ttl: bool, distance_types: Collection[str]) -> bool:
+def claims(check: StoreCheck, *, index: bool, ttl: bool, distance_types: Collection[str]) -> bool:
     """Return whether a store with these capabilities claims what the check needs."""
-    if each.ttl is not None and not ttl:
+    if check.ttl is not None and not ttl:
         return False
-    return each.index is None or (index and each.index.distance_type in distance_types)
+    return check.index is None or (index and check.index.distance_type in distance_types)
 
 
-async def _outcome(each: Check, make_store: StoreFactory, mode: Mode) -> BaseException | None:
-    index_config = None if each.index is None else each.index.config()
-    ttl_config = None if each.ttl is None else TTLConfig(**each.ttl)
-    async with _entered(make_store(index=index_config, ttl=ttl_config)) as store:
-        return (await asyncio.gather(each.on(store, mode), return_exceptions=True))[0]
+async def _find_error(
+    check: StoreCheck, make_store: StoreFactory, mode: Mode
+) -> BaseException | None:
+    index_config = None if check.index is None else check.index.config()
+    ttl_config = None if check.ttl is None else TTLConfig(**check.ttl)
+    async with _enter(make_store(index=index_config, ttl=ttl_config)) as store:
+        return (await asyncio.gather(check.run(store, mode), return_exceptions=True))[0]
 
 
 @asynccontextmanager
-async def _entered(opened: OpenedStore) -> AsyncIterator[BaseStore]:
+async def _enter(opened: OpenedStore) -> AsyncIterator[BaseStore]:
     async with AsyncExitStack() as stack:
         if isinstance(opened, AbstractAsyncContextManager):
             yield await stack.enter_async_context(opened)
@@ -136,34 +138,34 @@ class BaseStoreConformance:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for each in CHECKS.values():
-            test_name = f"test_{each.name}"
-            if test_name not in vars(cls) and not cls._claims(each):
+        for check in CHECKS.values():
+            test_name = f"test_{check.name}"
+            if test_name not in vars(cls) and not cls._claims(check):
                 setattr(cls, test_name, None)
 
     def pytest_generate_tests(self, metafunc: "pytest.Metafunc") -> None:
-        """Run each test in each of the class's modes."""
+        """Run check test in check of the class's modes."""
         if "mode" in metafunc.fixturenames:
             metafunc.parametrize("mode", self.modes)
 
     @classmethod
-    def _claims(cls, each: Check) -> bool:
+    def _claims(cls, check: StoreCheck) -> bool:
         return claims(
-            each, index=cls.supports_index, ttl=cls.supports_ttl, distance_types=cls.distance_types
+            check, index=cls.supports_index, ttl=cls.supports_ttl, distance_types=cls.distance_types
         )
 
 
-def _as_test(each: Check) -> _Test:
+def _make_test(check: StoreCheck) -> _Test:
     def test(self: BaseStoreConformance, make_store: StoreFactory, mode: Mode) -> None:  # noqa: ARG001
         __tracebackhide__ = True
-        if (error := asyncio.run(_outcome(each, make_store, mode))) is not None:
+        if (error := asyncio.run(_find_error(check, make_store, mode))) is not None:
             raise error
 
-    test.__name__ = f"test_{each.name}"
+    test.__name__ = f"test_{check.name}"
     test.__qualname__ = f"BaseStoreConformance.{test.__name__}"
-    test.__doc__ = f"{each.claim}."
+    test.__doc__ = f"{check.claim}."
     return test
 
 
 for _check in CHECKS.values():
-    setattr(BaseStoreConformance, f"test_{_check.name}", _as_test(_check))
+    setattr(BaseStoreConformance, f"test_{_check.name}", _make_test(_check))

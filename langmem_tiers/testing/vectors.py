@@ -12,8 +12,8 @@ from langmem_tiers.testing.kit import (
     Rules,
     TrigramEmbeddings,
     equal,
-    needing,
     refused,
+    requires,
     true,
 )
 
@@ -80,7 +80,7 @@ class Scoring(Rules, index=IndexNeeds()):
         wanted = {key: _cosine(query, text) for key, text in TEXTS.items()}
         _close(await self.search(NS, query=query), wanted)
 
-    @needing(index=IndexNeeds(distance_type="l2"))
+    @requires(index=IndexNeeds(distance_type="l2"))
     async def l2_scores_are_minus_the_distance(self) -> None:
         """With `distance_type` l2 a score is minus the Euclidean distance."""
         await self._fill_texts()
@@ -88,7 +88,7 @@ class Scoring(Rules, index=IndexNeeds()):
         wanted = {key: -math.dist(vector, _vector(text)) for key, text in TEXTS.items()}
         _close(await self.search(NS, query="green tea"), wanted)
 
-    @needing(index=IndexNeeds(distance_type="inner_product"))
+    @requires(index=IndexNeeds(distance_type="inner_product"))
     async def inner_product_scores_are_the_product(self) -> None:
         """With `distance_type` inner_product a score is the inner product."""
         await self._fill_texts()
@@ -134,7 +134,7 @@ class Scoring(Rules, index=IndexNeeds()):
         pages = await self._pages(5, 12, query="green tea")
         equal(sorted(key for page in pages for key in page), keys, "keys of all pages")
 
-    @needing(index=IndexNeeds(embed=_first_letters))
+    @requires(index=IndexNeeds(embed=_first_letters))
     async def items_equal_in_score_and_time_have_one_order(self) -> None:
         """Items of one score and one `updated_at` are in one order, however they were put."""
         await self._have_one_order("score and time", query="tea")
@@ -183,7 +183,7 @@ class Index(Rules, index=IndexNeeds()):
         hits = sorted(key for key, score in scores.items() if score is not None and score > EXACT)
         equal(hits, sorted(keys), f"exact hits of {query!r} in {scores}")
 
-    @needing(index=IndexNeeds(fields=("title", "body")))
+    @requires(index=IndexNeeds(fields=("title", "body")))
     async def every_field_of_the_configuration_is_embedded(self) -> None:
         """Each configured field is a vector of its own; other fields are not embedded."""
         await self.put(NS, "k", {"title": "green tea", "body": "ships at sea", "note": "hidden"})
@@ -191,7 +191,7 @@ class Index(Rules, index=IndexNeeds()):
         await self._exact("ships at sea", "k")
         await self._exact("hidden")
 
-    @needing(index=IndexNeeds(fields=("title", "body")))
+    @requires(index=IndexNeeds(fields=("title", "body")))
     async def an_item_scores_by_its_best_vector(self) -> None:
         """An item with several vectors appears once, with the best of their scores."""
         await self.put(NS, "both", {"title": "green tea", "body": "ships at sea"})
@@ -200,7 +200,7 @@ class Index(Rules, index=IndexNeeds()):
         equal([item.key for item in items], ["both", "one"], "keys")
         true((items[0].score or 0) > EXACT, f"score {items[0].score}")
 
-    @needing(index=IndexNeeds(fields=("parts[*]",)))
+    @requires(index=IndexNeeds(fields=("parts[*]",)))
     async def many_vectors_of_one_item_crowd_out_nobody(self) -> None:
         """An item with sixty near vectors takes one place on a page of five, not five."""
         await self.put(NS, "long", {"parts": [f"green tea {n}" for n in range(60)]})
@@ -209,7 +209,7 @@ class Index(Rules, index=IndexNeeds()):
         keys = await self.keys(NS, query="green tea", limit=5)
         equal([len(keys), len(set(keys)), keys[:1]], [5, 5, ["long"]], "size, distinct, first")
 
-    @needing(index=IndexNeeds(fields=("a.b", "tags[*]", "list[-1]")))
+    @requires(index=IndexNeeds(fields=("a.b", "tags[*]", "list[-1]")))
     async def paths_reach_into_the_value(self) -> None:
         """Paths name nested fields, every element of a list, or one by its position."""
         await self.put(NS, "nested", {"a": {"b": "green tea", "c": "rust"}})
@@ -222,7 +222,7 @@ class Index(Rules, index=IndexNeeds()):
         await self._exact("last words", "list")
         await self._exact("borrow checker")
 
-    @needing(index=IndexNeeds(fields=("$",)))
+    @requires(index=IndexNeeds(fields=("$",)))
     async def the_root_path_is_the_whole_value(self) -> None:
         """`$` embeds the value as JSON with sorted keys and Unicode as it is."""
         await self.put(NS, "k", {"b": "é", "a": 1})
@@ -261,7 +261,7 @@ class Index(Rules, index=IndexNeeds()):
         await self.batch([PutOp(NS, f"k{n}", {"text": "green tea"}) for n in range(3)])
         await self._exact("green tea", "k0", "k1", "k2")
 
-    @needing(index=IndexNeeds(fields=("parts[*]",)))
+    @requires(index=IndexNeeds(fields=("parts[*]",)))
     async def equal_texts_in_one_item_are_indexed(self) -> None:
         """An item that repeats a text is found by it, and once."""
         await self.put(NS, "k", {"parts": ["green tea", "green tea", "rust"]})
@@ -279,7 +279,7 @@ class Index(Rules, index=IndexNeeds()):
             true(not any(map(math.isnan, numbers)), f"scores for {query!r}: {scores}")
         equal((await self.keys(NS, query="green tea"))[0], "tea", "first key")
 
-    @needing(index=IndexNeeds(embed=_mixed_numbers))
+    @requires(index=IndexNeeds(embed=_mixed_numbers))
     async def a_plain_function_may_embed_and_mix_int_with_float(self) -> None:
         """`embed` may be a function of texts, and its vectors may hold ints beside floats."""
         await self.put(NS, "tea", {"text": "green tea"})

@@ -31,7 +31,7 @@ from langmem_tiers.consolidate.models import (
     summariser_of,
 )
 from langmem_tiers.consolidate.policy import MergePolicy
-from langmem_tiers.consolidate.steps import Stored
+from langmem_tiers.consolidate.steps import StoredMemory
 from langmem_tiers.core.errors import ModelError
 from tests.support.opening import Clock, empty, tables, text_index
 from tests.support.stored import stored
@@ -52,7 +52,7 @@ ANSWER = {
 }
 
 
-def item(number: int, content: str = "") -> Stored:
+def item(number: int, content: str = "") -> StoredMemory:
     return stored(number, content or SAID[number % 3], speaker="Anna")
 
 
@@ -77,7 +77,7 @@ def judge(
     return list(judge_of(model).call(question, pairs))
 
 
-def summed_up(model: ChatOpenAI, notes: Sequence[Stored] = NOTES) -> Summary:
+def summed_up(model: ChatOpenAI, notes: Sequence[StoredMemory] = NOTES) -> Summary:
     return summariser_of(model).call(notes)
 
 

@@ -28,7 +28,7 @@ from langmem_tiers.testing import (
     check_names,
     run_check,
 )
-from langmem_tiers.testing.kit import Check
+from langmem_tiers.testing.kit import StoreCheck
 from langmem_tiers.testing.run import CHECKS
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
@@ -214,7 +214,7 @@ def _line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _mark(each: Check, defects: Collection[str], unclaimed: Collection[str]) -> str:
+def _mark(each: StoreCheck, defects: Collection[str], unclaimed: Collection[str]) -> str:
     if each.name in unclaimed:
         return "–"
     return "✗" if each.name in defects else "✓"

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.consolidate.steps import read
+from langmem_tiers.consolidate.steps import read_memories
 from langmem_tiers.core.memory import encode
 from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.store.write import lock_call
@@ -112,7 +112,7 @@ def test_a_home_is_a_namespace_without_its_own_session_at_the_end(
         assert encode(labels).namespace == namespace
         told = {"session_id": session} if session else {}
         store.put(labels, f"in {namespace}", {"content": TEA, **told})
-    found = store.run(read(cycle(store), column(url, "id").values()))
+    found = store.run(read_memories(cycle(store), column(url, "id").values()))
     assert {one.key: one.home for one in found} == {f"in {n}": of[1] for n, of in HOMES.items()}
 
 

@@ -174,7 +174,7 @@ def test_a_report_reads_as_a_table(store: TieredStore) -> None:
 def test_a_tenant_that_a_worker_has_the_lease_of_is_skipped(
     url: str, store: TieredStore, clock: Clock
 ) -> None:
-    store.run(lease.acquire("acme", "worker", clock.now, 60))
+    store.run(lease.acquire_lease("acme", "worker", clock.now, 60))
     before = contents(url)
     report = ConsolidationReport.of(cycle(store).invoke({}, context=ACME))
 
@@ -192,7 +192,7 @@ def test_a_cycle_that_a_worker_takes_the_tenant_from_leaves_the_rest_to_it(
     graph.invoke({}, THREAD, context=ACME)
     while graph.get_state(THREAD).values["step"] != step:
         graph.invoke(None, THREAD, context=ACME)
-    fence = store.run(lease.acquire("acme", "worker", clock.now, 60))
+    fence = store.run(lease.acquire_lease("acme", "worker", clock.now, 60))
     before = contents(url)
     graph.invoke(None, THREAD, context=ACME)
     report = ConsolidationReport.of(graph.get_state(THREAD).values)
@@ -201,7 +201,7 @@ def test_a_cycle_that_a_worker_takes_the_tenant_from_leaves_the_rest_to_it(
     assert report.taken_over
     assert report.lines[-1].step == step
     assert report.count(step, "left") == DONE[step]
-    assert store.run(lease.release("acme", fence or 0))
+    assert store.run(lease.release_lease("acme", fence or 0))
     again = ConsolidationReport.of(cycle(store).invoke({}, context=ACME))
     assert not again.taken_over
     assert {name: report.count(name) + again.count(name) for name in DONE} == DONE

@@ -52,7 +52,7 @@ store = loaded_store(_FILL, "working.memories", "working.vectors", clock=lambda:
 def looked_at(store: TieredStore, tenant: str, ids: list[int]) -> list[Call]:
     """The statements that look for what is near to some memories."""
     at = cycle(store, tenant=tenant)
-    groups = partial(merge.groups, at, ids, same_tier=True, thorough=False)
+    groups = partial(merge.read_groups, at, ids, same_tier=True, thorough=False)
     return calls_of(store, lambda: store.run(groups()))
 
 
@@ -93,7 +93,7 @@ def test_words_of_a_large_home_are_found_in_their_index_and_common_ones_are_not_
     root = plan(store, call, mode)
     assert sequential(root) == []
     assert any("lexemes" in one for one in indexes(root))
-    assert rows_read(root) <= 2 * OF_LARGE + 5 * merge.LOOKED_AT * len(ids)
+    assert rows_read(root) <= 2 * OF_LARGE + 5 * merge.MAX_WORD_NEIGHBOURS * len(ids)
     found = {(row[0], row[1]) for row in rows(store, call)}
     assert {(one, one + 1) for one in ids[1:-1:2]} <= found
 
@@ -106,16 +106,16 @@ def test_vectors_of_a_large_home_are_left_alone_and_those_of_a_small_one_are_not
         call = named(looked_at(store, tenant, ids), "near_by_vector")
         assert bool(rows(store, call)) == near
         assert rows_read(plan(store, call, "force_generic_plan")) <= (
-            3 * OF_SMALL * len(ids) if near else 2 * merge.EXACT
+            3 * OF_SMALL * len(ids) if near else 2 * merge.EXACT_LIMIT
         )
 
 
 def test_every_pair_is_told_how_near_it_is_by_cosine_or_by_words(store: TieredStore) -> None:
     ids = some(store, LARGE, 20)
     at = cycle(store, tenant=LARGE)._replace(options=store.options)
-    (near,) = store.run(merge.groups(at, ids, same_tier=True, thorough=True))
-    (by_words,) = store.run(merge.groups(at, ids, same_tier=True, thorough=False))
+    (near,) = store.run(merge.read_groups(at, ids, same_tier=True, thorough=True))
+    (by_words,) = store.run(merge.read_groups(at, ids, same_tier=True, thorough=False))
     for found in (near, by_words):
         assert {one for pair in found.near for one in pair} >= set(ids)
-        assert all(merge.OVERLAP <= one <= 1.001 for one in by_words.near.values())
+        assert all(merge.MIN_OVERLAP <= one <= 1.001 for one in by_words.near.values())
     assert len(near.near) > len(by_words.near)

@@ -12,7 +12,7 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate import merge
-from langmem_tiers.consolidate.steps import read
+from langmem_tiers.consolidate.steps import read_memories
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from tests.support.coordinating import coordinator
@@ -341,9 +341,9 @@ def test_what_is_near_by_words_is_what_shares_most_of_them(
         fact(memory, key, " ".join(sorted(words)))
     at = cycle(store)
     ids = store.run(step("merge").select(at, 0, 100))
-    keys = {one.id: one.key for one in store.run(read(at, ids))}
+    keys = {one.id: one.key for one in store.run(read_memories(at, ids))}
     params = {"tenant": "acme", "ids": ids, "alive_at": None, "same_tier": True, "also": None}
-    limits = {"limit": 100, "overlap": merge.OVERLAP, "looked_at": merge.LOOKED_AT}
+    limits = {"limit": 100, "overlap": merge.MIN_OVERLAP, "looked_at": merge.MAX_WORD_NEIGHBOURS}
 
     def near() -> Flow[Rows]:
         (rows,) = yield Query((Call("near_by_words", {**params, **limits}),), commit=True)

@@ -81,12 +81,12 @@ def test_a_tenant_that_somebody_else_consolidates_is_left_alone(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, name: str
 ) -> None:
     PREPARE[name](memory, clock)
-    fence = store.run(lease.acquire("acme", "one", clock.now, 60))
+    fence = store.run(lease.acquire_lease("acme", "one", clock.now, 60))
     at = cycle(store, ended=CHAT, fence=fence)
     one = step(name)
     decisions = judged(store, one, at)
     clock.advance(minutes=2)
-    newer = store.run(lease.acquire("acme", "two", clock.now, 60))
+    newer = store.run(lease.acquire_lease("acme", "two", clock.now, 60))
     before = tables(url)
     for late in (at, at._replace(fence=None)):
         with coded("lease_lost", match="'acme'"):

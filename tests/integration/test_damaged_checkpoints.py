@@ -24,7 +24,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate.lease import thread_of
+from langmem_tiers.consolidate.lease import thread_name
 from langmem_tiers.core.errors import CheckpointError
 from langmem_tiers.graph.worker import CycleSerializer, config_of, strictly
 from tests.support.opening import Clock
@@ -95,7 +95,7 @@ def in_a_value(conn: psycopg.Connection[Any], tenant: str, value: Value) -> None
     """Put it where a channel's value is."""
     done = conn.execute(
         "UPDATE checkpoint_blobs SET type = %s, blob = %s WHERE thread_id = %s",
-        (*value, thread_of(tenant)),
+        (*value, thread_name(tenant)),
     )
     assert done.rowcount
 
@@ -107,7 +107,7 @@ def in_a_write(conn: psycopg.Connection[Any], tenant: str, value: Value) -> None
                (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, type, blob)
            SELECT thread_id, checkpoint_ns, checkpoint_id, 'somebody', 0, 'counts', %s, %s
            FROM checkpoints WHERE thread_id = %s""",
-        (*value, thread_of(tenant)),
+        (*value, thread_name(tenant)),
     )
     assert done.rowcount
 
@@ -122,11 +122,11 @@ def in_the_state(name: str) -> Put:
                    checkpoint #- ARRAY['channel_values', %(name)s],
                    ARRAY['channel_versions', %(name)s], to_jsonb(%(at)s::text))
                WHERE thread_id = %(thread)s""",
-            {"name": name, "thread": thread_of(tenant), "at": LATER},
+            {"name": name, "thread": thread_name(tenant), "at": LATER},
         )
         done = conn.execute(
             """INSERT INTO checkpoint_blobs VALUES (%s, '', %s, %s, %s, %s)""",
-            (thread_of(tenant), name, LATER, *value),
+            (thread_name(tenant), name, LATER, *value),
         )
         assert done.rowcount
 
@@ -227,7 +227,7 @@ async def test_a_last_cycle_that_cannot_be_read_is_told_and_the_others_are_due(
     with psycopg.connect(workers.url) as conn:
         if "=" in damaged:
             change = f"UPDATE checkpoints SET {damaged} WHERE thread_id = %s"  # noqa: S608 - of the test
-            conn.execute(change.encode(), [thread_of("acme")])
+            conn.execute(change.encode(), [thread_name("acme")])
         else:
             in_the_state("consolidated")(conn, "acme", plain(damaged))
     clock.advance(days=1)
@@ -252,7 +252,7 @@ async def test_a_tenant_whose_thread_is_deleted_begins_anew(
 ) -> None:
     damage(begun.url, in_a_value, calling(tmp_path / "made"))
     with PostgresSaver.from_conn_string(begun.url) as saver:
-        await asyncio.to_thread(saver.delete_thread, thread_of("acme"))
+        await asyncio.to_thread(saver.delete_thread, thread_name("acme"))
     assert tenants(await begun.due(how)) == ["acme", "beta", "coda"]
     assert begun.failures == {}
 

@@ -16,7 +16,7 @@ from langmem_tiers import (
     create_session_start_node,
     create_user_prompt_node,
 )
-from langmem_tiers.consolidate.session_end import UNTOLD
+from langmem_tiers.consolidate.session_end import NO_REASON
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError
 from tests.support.coordinating import Caller, Verbs, calling, coordinator
 from tests.support.opening import Clock, Opener, refusing, tables
@@ -200,7 +200,7 @@ async def test_a_session_that_stops_keeps_events_and_what_was_stated_and_clears_
     assert [one.content for one in facts] == stated
     of_facts = {(one.metadata["category"], one.metadata["promoted_from"]) for one in facts}
     assert of_facts == {("fact", "working")}
-    assert stop.report.not_kept == {UNTOLD: 2}
+    assert stop.report.not_kept == {NO_REASON: 2}
     assert stop.report.cleared == 7
     assert "working" not in types(url)
     assert (again.events, again.report.cleared) == ((), 0)

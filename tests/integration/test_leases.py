@@ -33,7 +33,7 @@ SECONDS = 300.0
 
 
 def acquire(store: TieredStore, holder: str, tenant: str = "acme") -> int | None:
-    return store.run(lease.acquire(tenant, holder, store.flows.now, SECONDS))
+    return store.run(lease.acquire_lease(tenant, holder, store.flows.now, SECONDS))
 
 
 def guarded(at: Cycle) -> Flow[None]:
@@ -52,28 +52,28 @@ def seen(url: str) -> list[Any]:
 def test_a_lease_is_somebody_elses_once_it_is_over_and_each_has_a_higher_fence(
     store: TieredStore, clock: Clock
 ) -> None:
-    assert store.run(lease.acquire("acme", "one", clock.now, 60)) == 1
-    assert store.run(lease.acquire("acme", "one", clock.now, 60)) == 1
-    assert store.run(lease.acquire("acme", "two", clock.now, 60)) is None
-    assert store.run(lease.acquire("other", "two", clock.now, 60)) == 1
+    assert store.run(lease.acquire_lease("acme", "one", clock.now, 60)) == 1
+    assert store.run(lease.acquire_lease("acme", "one", clock.now, 60)) == 1
+    assert store.run(lease.acquire_lease("acme", "two", clock.now, 60)) is None
+    assert store.run(lease.acquire_lease("other", "two", clock.now, 60)) == 1
     clock.advance(seconds=50)
-    assert store.run(lease.renew("acme", 1, clock.now, 60))
+    assert store.run(lease.renew_lease("acme", 1, clock.now, 60))
     clock.advance(seconds=59)
-    assert store.run(lease.is_held("acme", clock.now))
+    assert store.run(lease.is_leased("acme", clock.now))
     clock.advance(seconds=1)
-    assert not store.run(lease.is_held("acme", clock.now))
-    assert store.run(lease.acquire("acme", "two", clock.now, 60)) == 2
-    assert not store.run(lease.renew("acme", 1, clock.now, 60))
-    assert not store.run(lease.release("acme", 1))
-    assert store.run(lease.release("acme", 2))
-    assert not store.run(lease.renew("acme", 2, clock.now, 60))
-    assert store.run(lease.acquire("acme", "one", clock.now, 60)) == 3
+    assert not store.run(lease.is_leased("acme", clock.now))
+    assert store.run(lease.acquire_lease("acme", "two", clock.now, 60)) == 2
+    assert not store.run(lease.renew_lease("acme", 1, clock.now, 60))
+    assert not store.run(lease.release_lease("acme", 1))
+    assert store.run(lease.release_lease("acme", 2))
+    assert not store.run(lease.renew_lease("acme", 2, clock.now, 60))
+    assert store.run(lease.acquire_lease("acme", "one", clock.now, 60)) == 3
 
 
 def test_every_tenant_that_has_memories_is_known(store: TieredStore) -> None:
     for tenant in ("beta", "acme", "gamma"):
         coordinator(store, tenant).store("Anna likes green tea", key="one")
-    assert store.run(lease.tenants()) == ["acme", "beta", "gamma"]
+    assert store.run(lease.list_tenants()) == ["acme", "beta", "gamma"]
 
 
 def test_of_many_who_ask_at_once_one_gets_it(store: TieredStore) -> None:
@@ -118,7 +118,7 @@ def test_a_lease_does_not_change_hands_while_its_holder_writes_or_notes_what_it_
     def writing() -> Flow[bool]:
         flow = writes(mine)
         rows = yield next(flow)
-        taken = threads.submit(store.run, lease.acquire("acme", "other", later, SECONDS))
+        taken = threads.submit(store.run, lease.acquire_lease("acme", "other", later, SECONDS))
         wait_until(lambda: blocked(url))
         yield flow.send(rows)
         return taken.result() == 2

@@ -15,7 +15,7 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_session_end_node
-from langmem_tiers.consolidate.session_end import PINNED, RECALLED, UNTOLD, SessionReport
+from langmem_tiers.consolidate.session_end import NO_REASON, PINNED, RECALLED, SessionReport
 from langmem_tiers.core.errors import (
     ConflictError,
     InvalidInputError,
@@ -72,7 +72,7 @@ async def test_a_session_leaves_facts_and_a_digest_and_no_notes(
     assert str(report).splitlines() == [
         "session chat: 6 notes cleared, 1 kept, 1 digest, 0 moved to working",
         "      1  importance >= 0.7",
-        f"      4  not kept: {UNTOLD}",
+        f"      4  not kept: {NO_REASON}",
     ]
     assert types(url) == {"semantic": 1, "episodic": 1}
     (one,) = [found[key] for key in report.semantic]
@@ -124,7 +124,7 @@ def test_a_note_is_lifted_that_was_recalled_in_more_than_one_turn(
     report = memory.admin.consolidate_session()
 
     assert report.reasons == ({RECALLED: 1} if lifted else {})
-    assert report.not_kept == ({} if lifted else {UNTOLD: 1})
+    assert report.not_kept == ({} if lifted else {NO_REASON: 1})
 
 
 def test_each_text_that_was_noted_is_found_in_what_is_stored(

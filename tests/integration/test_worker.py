@@ -16,7 +16,7 @@ from langgraph.checkpoint.postgres import PostgresSaver
 
 from langmem_tiers import TieredStore
 from langmem_tiers.consolidate import lease
-from langmem_tiers.consolidate.lease import thread_of
+from langmem_tiers.consolidate.lease import thread_name
 from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.policy import ConsolidationSchedule
 from langmem_tiers.consolidate.report import ConsolidationReport
@@ -66,7 +66,7 @@ async def test_each_tenant_has_a_cycle_and_the_next_one_when_it_is_due(
     assert await workers.due(how) == []
     clock.advance(hours=0.1)
     assert tenants(await workers.due(how)) == ["acme", "beta"]
-    assert checkpoints(url) == {thread_of("acme"): 1, thread_of("beta"): 1}
+    assert checkpoints(url) == {thread_name("acme"): 1, thread_name("beta"): 1}
 
 
 @BOTH
@@ -128,13 +128,13 @@ async def test_an_async_worker_that_is_cancelled_lets_its_lease_go(
             running = asyncio.create_task(worker.arun_due())
             with pytest.raises(asyncio.CancelledError):
                 await running
-    assert not await store.arun(lease.is_held("acme", clock.now))
+    assert not await store.arun(lease.is_leased("acme", clock.now))
 
 
 def test_a_tenant_that_another_worker_holds_is_left_alone(
     workers: Workers, store: TieredStore, clock: Clock
 ) -> None:
-    store.run(lease.acquire("acme", "another", clock.now, LEASE_SECONDS))
+    store.run(lease.acquire_lease("acme", "another", clock.now, LEASE_SECONDS))
     with workers.blocking() as worker:
         assert tenants(worker.run_due()) == ["beta"]
         clock.advance(seconds=LEASE_SECONDS)
@@ -150,7 +150,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing_and_says_so(
     def taken(cycle: Cycle) -> None:
         if cycle.tenant == "acme":
             later = clock.now + timedelta(seconds=LEASE_SECONDS)
-            store.run(lease.acquire("acme", "another", later, LEASE_SECONDS))
+            store.run(lease.acquire_lease("acme", "another", later, LEASE_SECONDS))
 
     with workers.blocking() as worker, at_merging(taken):
         assert tenants(worker.run_due()) == ["beta"]
@@ -169,7 +169,7 @@ def test_what_a_former_holder_writes_to_the_thread_counts_for_nothing(
         clock.advance(days=1)
         worker.run_due()
         former: Any = {
-            "configurable": {"thread_id": thread_of("acme")},
+            "configurable": {"thread_id": thread_name("acme")},
             "metadata": {FENCE: 1},
         }
         worker._graph.update_state(former, {"step": "merge", "skipped": None}, as_node="begin")
@@ -178,7 +178,7 @@ def test_what_a_former_holder_writes_to_the_thread_counts_for_nothing(
         clock.advance(days=1)
         assert tenants(worker.run_due()) == ["acme", "beta"]
         assert not worker._graph.get_state(former).next
-    assert checkpoints(url)[thread_of("acme")] == 1
+    assert checkpoints(url)[thread_name("acme")] == 1
 
 
 def test_leases_that_were_deleted_do_not_confuse_a_worker(

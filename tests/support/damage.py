@@ -55,7 +55,7 @@ def various(store: TieredStore, url: str, cold: Path) -> None:
         "Look at the dashboard.", before_tool=BeforeTool("deploy", {"to": "prod*"})
     )
     memory.reminders.add("Empty the cart.", when=If("cart_is_full"))
-    memory.reminders.add("Ask Ben about honey.", topic=Topic.of("Ask Ben about honey."))
+    memory.reminders.add("Ask Ben about honey.", topic=Topic.from_content("Ask Ben about honey."))
     memory.state.set_emotional_state("glad", confidence_level=0.5)
     memory.state.advance_goal("bees", 0.25, "a hive stands")
     memory.state.add_spend(3.25, transaction_id="t-1")

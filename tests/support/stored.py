@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from langmem_tiers.consolidate.steps import Stored
+from langmem_tiers.consolidate.steps import StoredMemory
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def stored(number: int, content: str = "Reading mail", **given: Any) -> Stored:
+def stored(number: int, content: str = "Reading mail", **given: Any) -> StoredMemory:
     """A memory, a minute after the one before it; what is no column of a row is in its value."""
     at = NOON + timedelta(minutes=number)
     fields = {
@@ -29,4 +29,4 @@ def stored(number: int, content: str = "Reading mail", **given: Any) -> Stored:
         "home": "billing.",
     }
     own = {name: given.pop(name) for name in list(given) if name in fields}
-    return Stored(**{**fields, **own, "value": {"content": content, **given}})
+    return StoredMemory(**{**fields, **own, "value": {"content": content, **given}})

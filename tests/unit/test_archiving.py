@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.consolidate.archive import ArchivedMemory
-from langmem_tiers.consolidate.files import ArchiveFiles, _packed, _unpacked
+from langmem_tiers.consolidate.files import ArchiveFiles, _from_parquet, _to_parquet
 
 BIGINT = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -43,9 +43,9 @@ MEMORY = st.builds(
 @settings(max_examples=50)
 @given(TEXT, st.lists(MEMORY, max_size=4))
 def test_what_is_packed_is_unpacked_the_same(tenant: str, memories: list[ArchivedMemory]) -> None:
-    data = _packed(tenant, memories)
-    assert _unpacked(data, "here") == memories
-    assert _packed(tenant, memories) == data
+    data = _to_parquet(tenant, memories)
+    assert _from_parquet(data, "here") == memories
+    assert _to_parquet(tenant, memories) == data
 
 
 @given(names=st.lists(TEXT.filter(bool), min_size=2, max_size=2, unique=True))

@@ -11,17 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import ConsolidationReport
-from langmem_tiers.consolidate.merge import Group, Same, Statements, first_of_each, joined
+from langmem_tiers.consolidate.merge import (
+    ComparisonGroup,
+    DuplicateSet,
+    Timeline,
+    first_contradictions,
+    join_duplicates,
+)
 from langmem_tiers.consolidate.models import Pair
 from langmem_tiers.consolidate.policy import (
     ConsolidationSchedule,
     RisePolicy,
-    due,
-    rises,
-    until,
+    due_reason,
+    rise_reason,
+    time_until_due,
 )
-from langmem_tiers.consolidate.report import with_counts
-from langmem_tiers.consolidate.steps import Finding, Stored
+from langmem_tiers.consolidate.report import add_counts
+from langmem_tiers.consolidate.steps import StepFinding, StoredMemory
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.reading import normalised
 from tests.support.stored import NOON, stored
@@ -33,21 +39,23 @@ Near = dict[tuple[int, int], float]
 # What says the same
 
 
-def said(*texts: str) -> list[Stored]:
+def said(*texts: str) -> list[StoredMemory]:
     return [stored(number, text) for number, text in enumerate(texts)]
 
 
-def pairs(items: list[Stored], how: float = 1.0) -> Near:
+def pairs(items: list[StoredMemory], how: float = 1.0) -> Near:
     """All of them as near as that."""
     return {(one.id, other.id): how for one in items for other in items if one.id > other.id}
 
 
-def told(items: list[Stored], near: Near | None = None) -> Statements:
-    return Statements(Group({one.id: one for one in items}, near or {}))
+def told(items: list[StoredMemory], near: Near | None = None) -> Timeline:
+    return Timeline(ComparisonGroup({one.id: one for one in items}, near or {}))
 
 
-def repeated(items: list[Stored], near: Near | None = None, within: timedelta = SOON) -> list[Same]:
-    return told(items, near).repeated(within)
+def repeated(
+    items: list[StoredMemory], near: Near | None = None, within: timedelta = SOON
+) -> list[DuplicateSet]:
+    return told(items, near).find_repeated(within)
 
 
 @pytest.mark.parametrize(
@@ -68,31 +76,33 @@ def repeated(items: list[Stored], near: Near | None = None, within: timedelta = 
 def test_another_text_time_speaker_source_or_place_is_not_twice_in_a_row(
     otherwise: dict[str, Any],
 ) -> None:
-    assert repeated([stored(7, created_at=NOON), stored(3, created_at=NOON)]) == [Same(3, (7,))]
+    assert repeated([stored(7, created_at=NOON), stored(3, created_at=NOON)]) == [
+        DuplicateSet(3, (7,))
+    ]
     assert repeated([stored(0, speaker="Ada"), stored(1, speaker="Ada", session="another")])
     assert repeated([stored(0), stored(1, **otherwise)]) == []
 
 
 def test_what_is_said_anew_after_something_near_was_said_is_not_in_a_row() -> None:
     texts = said("The port is 80", "The port is 443", "The port is 80")
-    assert repeated(texts, pairs(texts, 0.4)) == [Same(0, (2,))]
+    assert repeated(texts, pairs(texts, 0.4)) == [DuplicateSet(0, (2,))]
     assert repeated(texts, pairs(texts, 0.5)) == []
-    assert told(texts, pairs(texts)).between(texts[2], texts[0]) == [texts[1]]
+    assert told(texts, pairs(texts)).similar_between(texts[2], texts[0]) == [texts[1]]
     again = said(*(one.content for one in texts), "The port is 443", "The port is 80")
-    assert repeated(again, pairs(again)) == [Same(0, (2,)), Same(1, (3,))]
+    assert repeated(again, pairs(again)) == [DuplicateSet(0, (2,)), DuplicateSet(1, (3,))]
 
 
 def test_what_is_near_may_say_the_same_and_the_older_one_comes_first() -> None:
     one, other = stored(1, valid_from=NOON), stored(2, "Mail is read", valid_from=NOON)
     near = {(2, 1): 0.85}
-    assert told([one, other], near).similar(0.85) == [(one, other)]
-    assert told([one, other], near).similar(0.86) == []
+    assert told([one, other], near).find_similar(0.85) == [(one, other)]
+    assert told([one, other], near).find_similar(0.86) == []
     earlier = other._replace(valid_from=NOON - timedelta(days=1))
-    assert told([one, earlier], near).similar(0.85) == [(earlier, one)]
+    assert told([one, earlier], near).find_similar(0.85) == [(earlier, one)]
     days = [stored(number, created_at=NOON + timedelta(days=number)) for number in range(4)]
     beside = [(days[0], one) for one in days[1:]]
-    assert told(days, pairs(days)).similar(0.9) == beside
-    assert told(days, pairs(days)).similar(0.9, [Same(0, (1, 2, 3))]) == []
+    assert told(days, pairs(days)).find_similar(0.9) == beside
+    assert told(days, pairs(days)).find_similar(0.9, [DuplicateSet(0, (1, 2, 3))]) == []
 
 
 def test_what_two_said_happened_twice_or_is_not_trusted_alike_is_not_the_same() -> None:
@@ -103,10 +113,10 @@ def test_what_two_said_happened_twice_or_is_not_trusted_alike_is_not_the_same() 
         {"speaker": "Ben"},
     ):  # fmt: skip
         other = stored(1, **given | otherwise)
-        assert told([one, other], {(1, 0): 1.0}).similar(0.9) == []
+        assert told([one, other], {(1, 0): 1.0}).find_similar(0.9) == []
     for speaker in ("Ada", None):
         other = stored(1, **given | {"speaker": speaker})
-        assert told([one, other], {(1, 0): 1.0}).similar(0.9)
+        assert told([one, other], {(1, 0): 1.0}).find_similar(0.9)
 
 
 TEXTS = st.lists(st.sampled_from(["tea", "Tea.", "TEA!", "tea?", "coffee", ""]), max_size=9)
@@ -137,7 +147,7 @@ ITEMS = [stored(n, f"text {n}") for n in range(12)]
 
 @given(st.lists(st.tuples(st.sampled_from(ITEMS), st.sampled_from(ITEMS)), max_size=12))
 def test_what_says_the_same_as_the_same_lives_on_in_the_oldest_of_all(alike: list[Pair]) -> None:
-    found = joined(ITEMS, [], alike)
+    found = join_duplicates(ITEMS, [], alike)
     home = {one: each.survivor for each in found for one in each.others}
     for one, other in alike:
         assert home.get(one.id, one.id) == home.get(other.id, other.id)
@@ -145,7 +155,9 @@ def test_what_says_the_same_as_the_same_lives_on_in_the_oldest_of_all(alike: lis
         assert same.survivor < min(same.others)
         assert same.survivor not in home
     assert len(home) == sum(len(each.others) for each in found)
-    assert joined(ITEMS[::-1], [], [(other, one) for one, other in reversed(alike)]) == found
+    assert (
+        join_duplicates(ITEMS[::-1], [], [(other, one) for one, other in reversed(alike)]) == found
+    )
 
 
 # What ends, moves and rises
@@ -154,24 +166,28 @@ def test_what_says_the_same_as_the_same_lives_on_in_the_oldest_of_all(alike: lis
 def test_a_memory_ends_where_the_first_that_contradicts_it_begins() -> None:
     one, two, three, four = ITEMS[:4]
     found = [(one, four), (one, three), (two, four)]
-    assert first_of_each(found) == first_of_each(found[::-1]) == [(one, three), (two, four)]
+    assert (
+        first_contradictions(found)
+        == first_contradictions(found[::-1])
+        == [(one, three), (two, four)]
+    )
 
 
 def test_importance_accesses_or_the_end_of_its_session_let_a_memory_rise() -> None:
     policy = RisePolicy()
-    assert rises(policy, 0.6, 0) == "importance >= 0.6"
-    assert rises(policy, None, 3) == "accesses >= 3"
-    assert rises(policy, None, 0, ended=True) == "its session ended"
-    assert rises(policy, 0.59, 2) is None
-    assert rises(RisePolicy(min_importance=0), None, 0) is None  # nobody told
+    assert rise_reason(policy, 0.6, 0) == "importance >= 0.6"
+    assert rise_reason(policy, None, 3) == "accesses >= 3"
+    assert rise_reason(policy, None, 0, ended=True) == "its session ended"
+    assert rise_reason(policy, 0.59, 2) is None
+    assert rise_reason(RisePolicy(min_importance=0), None, 0) is None  # nobody told
 
 
 # The report
 
 
 def test_a_thousand_proposals_of_a_step_rest_in_the_checkpoint() -> None:
-    found = Finding(namespace="", key="a", target_namespace="", target_key="b", reason="near")
-    counts = with_counts({}, {"merge": {
+    found = StepFinding(namespace="", key="a", target_namespace="", target_key="b", reason="near")
+    counts = add_counts({}, {"merge": {
         "done": {}, "left": {}, "kept": {"near": 1_500}, "moves": [], "findings": [found] * 1_500,
     }})  # fmt: skip
     assert len(counts["merge"]["findings"]) == 1_000
@@ -179,17 +195,17 @@ def test_a_thousand_proposals_of_a_step_rest_in_the_checkpoint() -> None:
 
 
 def test_near_pairs_are_listed_once_the_nearest_first_and_ten_at_most() -> None:
-    def near(one: str, other: str, how: float) -> Finding:
-        return Finding(
+    def near(one: str, other: str, how: float) -> StepFinding:
+        return StepFinding(
             namespace="", key=one, target_namespace="", target_key=other, reason="near", near=how
         )
 
     found = [near(f"k{n}", f"k{n + 1}", n / 20) for n in range(13)]
     twice = [near(str(one["target_key"]), one["key"], one["near"]) for one in found]
-    alone = Finding(
+    alone = StepFinding(
         namespace="", key="old", target_namespace="", target_key="origin", reason="it rests on it"
     )
-    said = with_counts({}, {
+    said = add_counts({}, {
         "merge": {"findings": found}, "outdated": {"findings": [alone]},
         "promote": {"findings": twice},
     })  # fmt: skip
@@ -232,12 +248,12 @@ def test_a_schedule_by_which_nothing_can_be_due_is_refused() -> None:
 def test_turns_and_the_end_of_a_session_are_reasons_where_they_are_asked_for() -> None:
     turns = ConsolidationSchedule(every_turns=20)
     for known in (None, NOW):
-        assert due(turns, known, now=NOW, turns=19) is None
-        assert due(turns, known, now=NOW, turns=20) == "20 turns since the last cycle"
+        assert due_reason(turns, known, now=NOW, turns=19) is None
+        assert due_reason(turns, known, now=NOW, turns=20) == "20 turns since the last cycle"
     ending = ConsolidationSchedule(on_session_end=True)
-    assert due(ending, NOW, now=NOW, session_ended=True) == "the session ended"
-    assert due(ending, None, now=NOW) is None
-    assert due(HOURLY, NOW, now=NOW, session_ended=True, turns=99) is None
+    assert due_reason(ending, NOW, now=NOW, session_ended=True) == "the session ended"
+    assert due_reason(ending, None, now=NOW) is None
+    assert due_reason(HOURLY, NOW, now=NOW, session_ended=True, turns=99) is None
 
 
 _spans = st.timedeltas(timedelta(microseconds=1), timedelta(days=400))
@@ -249,11 +265,11 @@ def test_waiting_as_long_as_is_told_makes_it_due_and_not_earlier(
     every: timedelta, ago: timedelta
 ) -> None:
     schedule, known = ConsolidationSchedule(every=every), NOW - ago
-    left = until(every, known, NOW)
+    left = time_until_due(every, known, NOW)
     assert left >= timedelta(0)
-    assert due(schedule, known, now=NOW + left) == "the time has come"
-    assert due(schedule, NOW - max(ago, every), now=NOW) is not None  # one catches up
-    assert due(schedule, NOW, now=NOW) is None
-    assert due(schedule, None, now=NOW) == "the time has come"
+    assert due_reason(schedule, known, now=NOW + left) == "the time has come"
+    assert due_reason(schedule, NOW - max(ago, every), now=NOW) is not None  # one catches up
+    assert due_reason(schedule, NOW, now=NOW) is None
+    assert due_reason(schedule, None, now=NOW) == "the time has come"
     if left:
-        assert due(schedule, known, now=NOW + left - timedelta(microseconds=1)) is None
+        assert due_reason(schedule, known, now=NOW + left - timedelta(microseconds=1)) is None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from benchmarks.cues import PARTS, fires, pairs, unrelated
 from langmem_tiers.core import reading
 from langmem_tiers.core.reading import stem
-from langmem_tiers.remind.triggers import anchors, features, matches, read_cue
+from langmem_tiers.remind.triggers import cue_anchors, read_cue, shows_cue, text_stems
 
 CUE = "when Anna mentions the budget"
 lower = st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)
@@ -52,26 +52,26 @@ def test_the_regular_forms_of_a_word_have_one_stem(forms: str) -> None:
 @example("when \N{LATIN CAPITAL LETTER I WITH DOT ABOVE} is", "i\u0307")
 def test_whatever_shows_a_cue_holds_its_anchors(cue: str, text: str) -> None:
     for said in (text, f"{cue}. {text}"):  # what is drawn shows hardly any cue by itself
-        if matches(cue, said):
-            assert set(anchors(cue)) <= features(said)
-            assert anchors(cue)
+        if shows_cue(cue, said):
+            assert set(cue_anchors(cue)) <= text_stems(said)
+            assert cue_anchors(cue)
 
 
 @pytest.mark.slow
 @given(st.lists(lower, min_size=1, max_size=6), lower)
 def test_what_says_all_of_a_cue_shows_it_among_other_sentences(said: list[str], other: str) -> None:
     cue = " ".join(["when", *said])
-    if anchors(cue):
-        assert matches(cue, cue)
-        assert matches(cue, f"{other}. {cue}! {other}")
-        assert not matches(cue, f"never {' '.join(said)}") or read_cue(cue).denied
+    if cue_anchors(cue):
+        assert shows_cue(cue, cue)
+        assert shows_cue(cue, f"{other}. {cue}! {other}")
+        assert not shows_cue(cue, f"never {' '.join(said)}") or read_cue(cue).denied
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_the_database_finds_whatever_the_words_show(part: str) -> None:
     for one in pairs(part):
         for text in (one.shows, one.does_not):
-            assert matches(one.cue, text) is fires(one.cue, text)
+            assert shows_cue(one.cue, text) is fires(one.cue, text)
 
 
 def test_two_thirds_are_found_and_what_differs_in_a_word_is_mostly_told_apart() -> None:
@@ -115,8 +115,8 @@ def test_names_denial_and_whose_it_is_count(cue: str, text: str, *, shown: bool)
 
 @pytest.mark.parametrize("cue", ["", "when", "when it is", "...", "if I do"])
 def test_what_names_nothing_has_no_anchors(cue: str) -> None:
-    assert anchors(cue) == ()
-    assert not matches(cue, cue)
+    assert cue_anchors(cue) == ()
+    assert not shows_cue(cue, cue)
 
 
 LONG = [
@@ -154,7 +154,7 @@ def _steps(cue: str, text: str) -> int:
     gc.disable()  # what other tests left to be freed may run lines of its own
     sys.settrace(step)
     try:
-        matches(cue, text)
+        shows_cue(cue, text)
     finally:
         sys.settrace(before)
         gc.enable()

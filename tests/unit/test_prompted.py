@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.remind.prompted import intended_in
+from langmem_tiers.remind.prompted import find_intention
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from langmem_tiers.remind.prompted import intended_in
     ],
 )
 def test_a_prompt_says_how_much_it_matters(prompt: str, priority: str) -> None:
-    found = intended_in(prompt)
+    found = find_intention(prompt)
     assert found is not None
     assert found.priority == priority
 
@@ -57,11 +57,11 @@ def test_a_prompt_says_how_much_it_matters(prompt: str, priority: str) -> None:
     ],
 )
 def test_keywords_intend_and_questions_and_denials_do_not(prompt: str, *, said: bool) -> None:
-    assert (intended_in(prompt) is not None) is said
+    assert (find_intention(prompt) is not None) is said
 
 
 @given(st.text(max_size=80))
 def test_any_prompt_can_be_read_and_what_it_intends_are_words_of_its_own(text: str) -> None:
     for prompt in (text, f"I need to {text}", f"todo when {text}, later"):
-        found = intended_in(prompt)
+        found = find_intention(prompt)
         assert found is None or set(found.content.split()) <= set(prompt.split())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.consolidate.steps import Proposal, StepDecision, reviewed
+from langmem_tiers.consolidate.steps import Proposal, StepDecision, combine_proposals
 
 
 def decision(source: int, target: int | None) -> StepDecision:
@@ -36,9 +36,9 @@ def pairs(decisions: list[StepDecision]) -> list[tuple[int, int | None]]:
 def test_what_was_to_live_on_in_a_memory_that_goes_elsewhere_is_judged_again(
     chain: tuple[tuple[int, int], tuple[int, int]],
 ) -> None:
-    found = reviewed([proposal(one) for one in chain], hands_over=True)
+    found = combine_proposals([proposal(one) for one in chain], hands_over=True)
 
-    assert (pairs(found.standing), found.again) == ([min(chain)], [max(chain)[0]])
+    assert (pairs(found.decisions), found.rejudge) == ([min(chain)], [max(chain)[0]])
 
 
 @given(
@@ -50,15 +50,15 @@ def test_what_was_to_live_on_in_a_memory_that_goes_elsewhere_is_judged_again(
 def test_every_memory_is_decided_on_once_or_judged_again(
     *, batches: list[list[tuple[int, int]]], hands_over: bool
 ) -> None:
-    found = reviewed([proposal(*batch) for batch in batches], hands_over=hands_over)
+    found = combine_proposals([proposal(*batch) for batch in batches], hands_over=hands_over)
 
     asked = {pair for batch in batches for pair in batch}
-    gone = [one["id"] for one in found.standing]
-    assert set(pairs(found.standing)) <= asked
-    assert sorted([*gone, *found.again]) == sorted({source for source, _ in asked})
+    gone = [one["id"] for one in found.decisions]
+    assert set(pairs(found.decisions)) <= asked
+    assert sorted([*gone, *found.rejudge]) == sorted({source for source, _ in asked})
     if hands_over:
-        assert not set(gone) & {one["target"] for one in found.standing}
+        assert not set(gone) & {one["target"] for one in found.decisions}
     else:
-        assert found.again == []
+        assert found.rejudge == []
     backwards = [proposal(*reversed(batch)) for batch in reversed(batches)]
-    assert reviewed(backwards, hands_over=hands_over) == found
+    assert combine_proposals(backwards, hands_over=hands_over) == found

@@ -12,39 +12,39 @@ from hypothesis import strategies as st
 
 from langmem_tiers.consolidate.models import Concept, Summary
 from langmem_tiers.consolidate.session_end import (
+    DIGEST_LENGTH,
     LEARNED,
-    PART,
+    NO_REASON,
     PINNED,
     RECALLED,
-    SHORT,
+    SHORT_LENGTH,
     STATED,
-    UNTOLD,
     KeptMemory,
-    kept_of,
+    choose_kept,
     notes_by_project,
 )
-from langmem_tiers.consolidate.steps import Stored
+from langmem_tiers.consolidate.steps import StoredMemory
 from tests.support.stored import NOON, stored
 
 
-def note(number: int, content: str = "Reading mail", **given: Any) -> Stored:
+def note(number: int, content: str = "Reading mail", **given: Any) -> StoredMemory:
     """A note of the agent, a minute after the one before it."""
     given.setdefault("source", "agent")
     return stored(number, content, memory_type="working", session_id="chat", **given)
 
 
-def left(notes: Sequence[Stored], summary: Summary | None = None) -> list[KeptMemory]:
+def left(notes: Sequence[StoredMemory], summary: Summary | None = None) -> list[KeptMemory]:
     """What a session leaves in its one project."""
     (home,) = notes_by_project("chat", notes)
-    return kept_of(home, summary)[0]
+    return choose_kept(home, summary)[0]
 
 
-def facts(notes: Sequence[Stored], summary: Summary | None = None) -> dict[str, str | None]:
+def facts(notes: Sequence[StoredMemory], summary: Summary | None = None) -> dict[str, str | None]:
     """What it leaves as facts, and why."""
     return {one.value["content"]: one.reason for one in left(notes, summary) if one.reason}
 
 
-def digest(notes: Sequence[Stored], summary: Summary | None = None) -> str:
+def digest(notes: Sequence[StoredMemory], summary: Summary | None = None) -> str:
     """What it leaves as a digest, its parts one after another."""
     return "\n".join(one.value["content"] for one in left(notes, summary) if not one.reason)
 
@@ -64,7 +64,7 @@ def digest(notes: Sequence[Stored], summary: Summary | None = None) -> str:
     ],
 )
 def test_a_note_is_lifted_as_somebody_pinned_it_or_told_that_it_is_important(
-    one: Stored, why: str | None
+    one: StoredMemory, why: str | None
 ) -> None:
     assert facts([one]) == ({one.value["content"]: why} if why else {})
 
@@ -72,11 +72,11 @@ def test_a_note_is_lifted_as_somebody_pinned_it_or_told_that_it_is_important(
 def test_a_note_is_lifted_that_was_recalled_in_more_than_one_turn_and_no_other() -> None:
     notes = [note(1), note(2, "Sorting mail"), note(3, "reading mail.")]
     (home,) = notes_by_project("chat", notes, frozenset({3}))
-    keeps, passed_over = kept_of(home)
+    keeps, passed_over = choose_kept(home)
     assert [(one.value["content"], one.reason) for one in keeps[:-1]] == [
         ("Reading mail", RECALLED)
     ]
-    assert passed_over == [UNTOLD]
+    assert passed_over == [NO_REASON]
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_a_note_is_lifted_that_was_recalled_in_more_than_one_turn_and_no_other()
     ],
 )
 def test_the_hook_of_the_specification_lifts_what_the_user_stated_too(
-    one: Stored, why: str | None
+    one: StoredMemory, why: str | None
 ) -> None:
     (home,) = notes_by_project("chat", [one])
-    keeps, _ = kept_of(home, stated=True)
+    keeps, _ = choose_kept(home, stated=True)
     assert [each.reason for each in keeps] == [*([why] if why else []), None]
-    by_a_model, _ = kept_of(home, Summary("It was mended.", ()), stated=True)
+    by_a_model, _ = choose_kept(home, Summary("It was mended.", ()), stated=True)
     assert STATED not in [each.reason for each in by_a_model]
 
 
@@ -156,7 +156,7 @@ def test_a_digest_tells_in_order_who_noted_what_when() -> None:
     ]
     told = digest([note(1, "word " * 50, importance=1.0)]).splitlines()[1]
     assert told.endswith("word…")  # of what is kept as a fact
-    assert len(told) < SHORT + 20
+    assert len(told) < SHORT_LENGTH + 20
 
 
 def test_what_never_was_so_is_not_told() -> None:
@@ -242,10 +242,10 @@ def test_each_note_is_told_in_full_and_the_same_notes_leave_the_same(
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.lists(st.integers(1, 2 * PART), min_size=1, max_size=12))
+@given(st.lists(st.integers(1, 2 * DIGEST_LENGTH), min_size=1, max_size=12))
 def test_no_part_of_a_digest_is_longer_than_it_need_be(sizes: list[int]) -> None:
     notes = [note(n, f"{n}" + "x" * size) for n, size in enumerate(sizes)]
     parts = [one.value["content"] for one in left(notes) if one.reason is None]
     slack = 200
-    assert all(len(one) <= PART + slack or one.count("\n- ") == 1 for one in parts)
+    assert all(len(one) <= DIGEST_LENGTH + slack or one.count("\n- ") == 1 for one in parts)
     assert sum(one.count("\n- ") for one in parts) == len(sizes)

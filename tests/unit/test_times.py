@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError, MissingExtraError
-from langmem_tiers.remind.prompted import NO_TIME, SEVERAL, checked_languages, time_in
+from langmem_tiers.remind.prompted import NO_TIME, SEVERAL_TIMES, checked_languages, read_time
 
 MONDAY = datetime(2026, 3, 2, 10, tzinfo=UTC)
 
@@ -38,8 +38,8 @@ MONDAY = datetime(2026, 3, 2, 10, tzinfo=UTC)
     ],
 )
 def test_a_time_is_read_from_now_on_and_a_day_begins_at_its_start(text: str, moment: str) -> None:
-    found = time_in(f"I need to do it {text}.", MONDAY)
-    assert found.why_not is None
+    found = read_time(f"I need to do it {text}.", MONDAY)
+    assert found.reason is None
     assert found.at is not None
     assert found.at.moment == datetime.fromisoformat(f"{moment}+00:00")
 
@@ -63,16 +63,16 @@ def test_a_time_is_read_from_now_on_and_a_day_begins_at_its_start(text: str, mom
     ],
 )
 def test_what_is_not_surely_read_is_said_to_be_without_a_time(text: str) -> None:
-    assert time_in(f"We need to do it {text}", MONDAY) == (None, NO_TIME)
+    assert read_time(f"We need to do it {text}", MONDAY) == (None, NO_TIME)
 
 
 def test_of_several_times_none_is_taken() -> None:
-    assert time_in("Call Ben tomorrow at 5pm or on 9 March", MONDAY) == (None, SEVERAL)
+    assert read_time("Call Ben tomorrow at 5pm or on 9 March", MONDAY) == (None, SEVERAL_TIMES)
 
 
 def test_days_and_hours_are_those_of_the_zone_of_now() -> None:
     there = MONDAY.astimezone(ZoneInfo("America/New_York"))  # it is five there
-    (nine, day) = (time_in(one, there).at for one in ("today at 9:00", "tomorrow"))
+    (nine, day) = (read_time(one, there).at for one in ("today at 9:00", "tomorrow"))
     assert str(nine) == "at 2026-03-02T09:00:00-05:00"
     assert str(day) == "at 2026-03-03T00:00:00-05:00"
 
@@ -88,7 +88,7 @@ def test_days_and_hours_are_those_of_the_zone_of_now() -> None:
 def test_times_are_read_in_the_language_that_is_named(
     language: str, text: str, moment: str
 ) -> None:
-    found = time_in(text, MONDAY, [language]).at
+    found = read_time(text, MONDAY, [language]).at
     assert found is not None
     assert found.moment == datetime.fromisoformat(f"{moment}+00:00")
 
@@ -106,7 +106,7 @@ def test_without_the_extra_there_is_no_time_and_that_is_said(
     for name in [one for one in sys.modules if one.partition(".")[0] == "dateparser"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dateparser", None)
-    at, why = time_in("tomorrow at 5pm", MONDAY)
+    at, why = read_time("tomorrow at 5pm", MONDAY)
     assert at is None
     assert "langmem-tiers[dates]" in str(why)
     with pytest.raises(MissingExtraError, match="dates"):
@@ -116,5 +116,5 @@ def test_without_the_extra_there_is_no_time_and_that_is_said(
 @given(st.text(max_size=60))
 def test_whatever_is_said_no_time_is_past(text: str) -> None:
     for frame in ("{}", "in {} days", "at {}:00", "on {} May", "next {}"):
-        found = time_in(frame.format(text), MONDAY).at
+        found = read_time(frame.format(text), MONDAY).at
         assert found is None or found.moment is None or found.moment.date() >= MONDAY.date()

@@ -11,8 +11,14 @@ from hypothesis import strategies as st
 
 from langmem_tiers import At, BeforeTool, If, When
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.remind.intentions import Due
-from langmem_tiers.remind.triggers import NextCall, Occasion, Trigger, of_json, to_json
+from langmem_tiers.remind.intentions import DueRow
+from langmem_tiers.remind.triggers import (
+    NextCall,
+    Occasion,
+    Trigger,
+    trigger_from_json,
+    trigger_to_json,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -38,12 +44,12 @@ triggers: st.SearchStrategy[Trigger] = st.one_of(
 @given(moments, moments)
 @example(NOON, NOON)
 def test_a_time_is_met_from_its_moment_on_and_not_before(at: datetime, now: datetime) -> None:
-    assert At(at).met(Occasion(now)) is (now >= at)
+    assert At(at).is_met(Occasion(now)) is (now >= at)
 
 
 @given(triggers)
 def test_a_trigger_comes_back_from_json_as_it_was(trigger: Trigger) -> None:
-    assert of_json(to_json(trigger)) == trigger
+    assert trigger_from_json(trigger_to_json(trigger)) == trigger
 
 
 @given(args, args)
@@ -53,8 +59,8 @@ def test_a_call_meets_a_trigger_exactly_if_each_argument_does(
     one = BeforeTool("deploy", wanted)
     each = [BeforeTool("deploy", {name: value}) for name, value in wanted.items()]
     call = NextCall("deploy", given_)
-    assert one.is_of(call) is all(part.is_of(call) for part in each)
-    assert not one.is_of(NextCall("search", given_))
+    assert one.matches(call) is all(part.matches(call) for part in each)
+    assert not one.matches(NextCall("search", given_))
 
 
 @pytest.mark.parametrize(
@@ -74,18 +80,18 @@ def test_a_call_meets_a_trigger_exactly_if_each_argument_does(
 def test_a_text_is_a_pattern_and_anything_else_is_compared(
     wanted: Any, said: Any, *, met: bool
 ) -> None:
-    assert BeforeTool("deploy", {"x": wanted}).is_of(NextCall("deploy", {"x": said})) is met
-    assert not BeforeTool("deploy", {"x": wanted}).is_of(NextCall("deploy", {"y": said}))
+    assert BeforeTool("deploy", {"x": wanted}).matches(NextCall("deploy", {"x": said})) is met
+    assert not BeforeTool("deploy", {"x": wanted}).matches(NextCall("deploy", {"y": said}))
 
 
 def test_kinds_leave_out_others_and_what_was_raised_before() -> None:
     tool = BeforeTool("deploy")
     calls = (NextCall("deploy", {}),)
     only = frozenset({"tool"})
-    assert Due(1, 0, NOON, tool, raised=True).is_met(Occasion(NOON))
-    assert not Due(1, 0, NOON, tool, raised=True).is_met(Occasion(NOON, kinds=only))
-    assert Due(1, 0, NOON, tool, raised=False).is_met(Occasion(NOON, calls=calls, kinds=only))
-    assert not Due(1, 0, NOON, At(), raised=False).is_met(Occasion(NOON, kinds=only))
+    assert DueRow(1, 0, NOON, tool, raised=True).is_met(Occasion(NOON))
+    assert not DueRow(1, 0, NOON, tool, raised=True).is_met(Occasion(NOON, kinds=only))
+    assert DueRow(1, 0, NOON, tool, raised=False).is_met(Occasion(NOON, calls=calls, kinds=only))
+    assert not DueRow(1, 0, NOON, At(), raised=False).is_met(Occasion(NOON, kinds=only))
 
 
 # Cues
@@ -101,5 +107,5 @@ def test_a_cue_of_more_than_a_thousand_characters_is_refused() -> None:
 def test_what_a_judge_says_of_a_cue_counts_and_not_its_words(*, shown: bool) -> None:
     cue = When("when the build fails")
     said = Occasion(NOON, "it broke" if shown else "the build fails")
-    assert cue.met(said) is not shown
-    assert cue.met(said._replace(shown=frozenset([cue.cue] if shown else []))) is shown
+    assert cue.is_met(said) is not shown
+    assert cue.is_met(said._replace(shown=frozenset([cue.cue] if shown else []))) is shown
