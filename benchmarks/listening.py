@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.threads import Work
-from langmem_tiers.postgres.driver import driven
+from langmem_tiers.postgres.driver import drive
 from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row, Unit
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class _Noting:
 
     def perform(self, effect: Effect) -> Work[Any]:
         if isinstance(effect, Unit):
-            return (yield from driven(effect.flow, _Noting(self._begin, self._found)))
+            return (yield from drive(effect.flow, _Noting(self._begin, self._found)))
         if isinstance(effect, Query):
             self._found.sent.append(tuple(effect.calls))
         if isinstance(effect, Lookup):

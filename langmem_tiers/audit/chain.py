@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from langmem_tiers.core.memory import decode
-from langmem_tiers.postgres.flow import Flow, Row, apart, rows_of, unhurried
+from langmem_tiers.postgres.flow import Flow, Row, off_loop, rows_of, without_deadline
 
 Why: TypeAlias = Literal["altered", "dropped", "wiped", "added", "rewritten"]
 """What is wrong: a row or link is not what was chained, or is not there; a row says nothing any
@@ -255,7 +255,7 @@ def head_of(tenant: str) -> Flow[AuditHead]:
     return AuditHead(tenant, seq, last.hex())
 
 
-@unhurried
+@without_deadline
 def verify(tenant: str, expected_head: AuditHead | None) -> Flow[AuditVerification]:
     """Follow a chain to the last link that it has now; what comes meanwhile is left out."""
     head = yield from head_of(tenant)
@@ -269,7 +269,7 @@ def verify(tenant: str, expected_head: AuditHead | None) -> Flow[AuditVerificati
             if not all(row.told is not None or forgotten.since(row) for row in rows.values()):
                 forgotten = yield from _forgotten(tenant)
             judged = partial(chain.follow, batch, rows, forgotten)
-            fault = yield from apart(judged, BATCH * len(rows))
+            fault = yield from off_loop(judged, BATCH * len(rows))
             if fault is not None:
                 return AuditVerification(rows=chain.rows, head=head, fault=fault)
     fault = chain.cut()

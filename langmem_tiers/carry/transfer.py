@@ -42,13 +42,13 @@ from langmem_tiers.postgres.flow import (
     Query,
     Script,
     Unit,
-    aside,
+    call_blocking,
     rows_of,
-    unhurried,
     unit,
+    without_deadline,
 )
 from langmem_tiers.postgres.migrate import NO_HURRY
-from langmem_tiers.postgres.sql import snapshot
+from langmem_tiers.postgres.sql import snapshot_script
 from langmem_tiers.remember.gate import TrustPolicy
 from langmem_tiers.remember.tombstones import buried, readmit
 from langmem_tiers.store.store import TieredStore
@@ -105,7 +105,7 @@ class ExportReport:
         return f"{self.tenant}: {counts} exported to {self.path} ({self.bytes:,} bytes)"
 
 
-@unhurried
+@without_deadline
 def export(
     store: TieredStore,
     context: MemoryContext,
@@ -124,9 +124,9 @@ def export(
     """
     yield from store.flows.flush()  # what was read a moment ago counts
     tenant = context.root
-    target = yield from aside(partial(checked_target, path))
+    target = yield from call_blocking(partial(checked_target, path))
     yield from parts.clean(tenant)
-    writer = yield from aside(partial(Writer, target))
+    writer = yield from call_blocking(partial(Writer, target))
     writing = _exported(tenant, writer, store.flows.now, model, advance)
     try:
         report: ExportReport = yield Unit(writing, if_broken_off=_dropped(tenant, writer))
@@ -145,7 +145,7 @@ def _exported(
 ) -> Flow[ExportReport]:
     """Write every row into a file, and name it."""
     yield from parts.begin(tenant, writer.part, now)
-    yield Script(snapshot())
+    yield Script(snapshot_script())
     yield Query((NO_HURRY,))
     set_up = yield from _set_up()
     header = Header(
@@ -157,22 +157,22 @@ def _exported(
         rows=(yield from counted(tenant)),
         **set_up,
     )
-    yield from aside(partial(writer.begin, header))
+    yield from call_blocking(partial(writer.begin, header))
     for table in header.rows:
         yield Query((Call(of("carry_out", table), {"tenant": tenant}),))
         while page := (yield Query((Call("carry_next", {}),)))[0]:
-            yield from aside(partial(writer.add, table, page))
+            yield from call_blocking(partial(writer.add, table, page))
             advance(len(page))
         yield Query((Call("carry_end", {}),))
     yield Query((), commit=True)
-    size = yield from aside(writer.finish)
+    size = yield from call_blocking(writer.finish)
     yield from parts.end(tenant, writer.part)
     return ExportReport(tenant=tenant, path=writer.path, rows=header.rows, bytes=size)
 
 
 def _dropped(tenant: str, writer: Writer) -> Flow[None]:
     """Leave neither a file nor a note of it."""
-    yield from aside(writer.drop)
+    yield from call_blocking(writer.drop)
     yield from parts.end(tenant, writer.part)
 
 
@@ -260,7 +260,7 @@ class _Seen(NamedTuple):
     """Those of what it says."""
 
 
-@unhurried
+@without_deadline
 def import_all(job: Importing) -> Flow[ImportReport]:
     """Bring all rows of an export back as they were: look at all of it, then write it.
 
@@ -278,7 +278,7 @@ def import_all(job: Importing) -> Flow[ImportReport]:
             "an import has to see whether others have its ids, as the database's owner may, and "
             f"this store's rights are those of a role {acting!r}: open it as the owner"
         )
-    reader = yield from aside(job.reader)
+    reader = yield from call_blocking(job.reader)
     try:
         _check_header(reader, job, set_up)
         begun = yield from _begun(job, reader.header.export)
@@ -382,7 +382,9 @@ def _checked(
     if begun is not None and begun.done >= total:
         secret = []  # what was forgotten may be the file's own by now
     low, high, gone, hashes = rows.MOST_ID, 0, dict[int, MemoryRow](), set[str]()
-    while (batch := (yield from aside(partial(look, reader, job.tenant, tables)))) is not None:
+    while (
+        batch := (yield from call_blocking(partial(look, reader, job.tenant, tables)))
+    ) is not None:
         ids = rows.ids_of(batch.table, (line.row for line in batch.lines))
         low, high = min(low, *ids, rows.MOST_ID), max(high, *ids, 0)
         number, first = batch.lines[0]
@@ -443,10 +445,10 @@ def _shift(job: Importing, seen: _Seen) -> Flow[int]:
 
 def _are_taken(job: Importing) -> Flow[bool]:
     """Whether other tenants have any of the ids of a file."""
-    reader = yield from aside(job.reader)
+    reader = yield from call_blocking(job.reader)
     try:
         pending = set[int]()
-        while (batch := (yield from aside(reader.batch))) is not None:
+        while (batch := (yield from call_blocking(reader.batch))) is not None:
             pending |= rows.ids_of(batch.table, (line.row for line in batch.lines))
             if len(pending) >= _IDS_AT_ONCE:
                 if (yield from _answer("ids_among", tenant=job.tenant, ids=sorted(pending))):
@@ -476,17 +478,19 @@ def _write_all(
     lease = {"tenant": job.tenant, "holder": f"import of {begun.export}"}
     until = {"now": job.store.flows.now, "seconds": LEASE_SECONDS}
     alone = Call("acquire_lease", {**lease, **until})
-    reader = yield from aside(job.reader)
+    reader = yield from call_blocking(job.reader)
     try:
         if reader.header.export != begun.export:
             raise reader.refuse(1, "the file was replaced while it was imported")
-        while (batch := (yield from aside(partial(look, reader, job.tenant, tables)))) is not None:
+        while (
+            batch := (yield from call_blocking(partial(look, reader, job.tenant, tables)))
+        ) is not None:
             after = before + len(batch.lines)
             if after > begun.done:
                 there = max(begun.done, before)
                 left = batch.lines[there - before :]
                 making = partial(_calls, job, begun, scrubber, batch.table, left)
-                calls, lowered = yield from aside(making)
+                calls, lowered = yield from call_blocking(making)
                 further = Call("continue_import", {**own, "before": there, "done": after})
                 yield from _check_turn(job.tenant, (NO_HURRY, alone, further))
                 yield from _write(reader, calls, left)

@@ -388,13 +388,13 @@ _REMOVE: Final = (
 def doctor(*, url: Url = URL, as_json: Json = False) -> None:
     """See whether Postgres walls tenants from each other, for whom the URL logs in."""
     from langmem_tiers.forget.parts import left
-    from langmem_tiers.postgres.walls import examine, lacking
+    from langmem_tiers.postgres.walls import examine_walls, make_check
 
     with terminal.opened_to_read(url) as store:
-        report = store.run(examine(store.options, store.runner.acting))
+        report = store.run(examine_walls(store.options, store.runner.acting))
         parts = store.run(left(None)) if store.runner.acting != "application" else []
     report = replace(
-        report, checks=(*report.checks, lacking(_WHOLE, list(map(str, parts)), _REMOVE))
+        report, checks=(*report.checks, make_check(_WHOLE, list(map(str, parts)), _REMOVE))
     )
     rows = [
         (check.check, "holds" if check.ok else "FAILS", check.found, check.advice)

@@ -14,7 +14,7 @@ from langmem_tiers.importers import BadRecord, Record
 from langmem_tiers.interop import BATCH, kept
 from langmem_tiers.memory.base import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import lasting
+from langmem_tiers.postgres.flow import with_deadline_for
 from langmem_tiers.recall.ranking import profile_of
 from langmem_tiers.store.store import TieredStore
 
@@ -98,7 +98,7 @@ def _refused(
     for tenant, theirs in by_tenant.items():
         memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant, user_id=user))
         arguments = {number: _arguments(record) for number, record in theirs.items()}
-        storing = lasting(None, kept(memory, arguments, readmit=readmit))
+        storing = with_deadline_for(None, kept(memory, arguments, readmit=readmit))
         for number, why in store.run(storing).items():
             bad[number] = BadRecord(line=None, reason=f"key {short(theirs[number].key)}: {why}")
     return bad

@@ -22,7 +22,15 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import FileError, InvalidInputError, short
 from langmem_tiers.core.memory import STATES, Place, decode
 from langmem_tiers.core.values import batches, content_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, begun_anew, rows_of
+from langmem_tiers.postgres.flow import (
+    Call,
+    Flow,
+    Query,
+    Row,
+    off_loop,
+    retried_on_conflict,
+    rows_of,
+)
 from langmem_tiers.remember.tombstones import buried
 from langmem_tiers.store.write import Write, delete_expired_calls, lock_call
 
@@ -229,7 +237,7 @@ class Archive(steps.CycleStep):
         if memories:
             name = f"{cycle.cycle}-{memories[0].id}"
             write = partial(self.files.write, self.policy.url, name, cycle.tenant, memories)
-            written: WrittenFile = yield from apart(write, sys.maxsize)
+            written: WrittenFile = yield from off_loop(write, sys.maxsize)
             if removed := (yield from _remove_archived(cycle, memories, written)):
                 done += removed
                 archives.add(written.archive)
@@ -290,7 +298,7 @@ class _ArchivalCandidate(NamedTuple):
     updated_at: datetime
 
 
-@begun_anew
+@retried_on_conflict
 def _remove_archived(
     cycle: Cycle, memories: Sequence[ArchivedMemory], written: WrittenFile
 ) -> Flow[int]:
@@ -409,7 +417,7 @@ def restore_archive(context: RestoreContext, archive: str) -> Flow[RestoreReport
         )
     if not file.remaining:
         return RestoreReport(restored=0)
-    memories: list[ArchivedMemory] = yield from apart(
+    memories: list[ArchivedMemory] = yield from off_loop(
         partial(context.files.read, file.url, file.checksum), sys.maxsize
     )
     for memory in memories:
@@ -437,7 +445,7 @@ def _describe_archives(files: Sequence[ArchiveFile]) -> str:
     return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:_MAX_LISTED])}{more}"
 
 
-@begun_anew
+@retried_on_conflict
 def _restore_memories(
     context: RestoreContext, file: ArchiveFile, held: ArchivedById, wanted: set[int]
 ) -> Flow[RestoreReport]:

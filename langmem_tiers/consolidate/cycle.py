@@ -41,7 +41,15 @@ from langmem_tiers.learn.general import Generaliser, identifying
 from langmem_tiers.learn.moves import Doubted, demotion_call, doubted
 from langmem_tiers.learn.outcome import LIKELY_HARM
 from langmem_tiers.learn.promotion_rules import Candidate, PromotionPolicy
-from langmem_tiers.postgres.flow import Call, Flow, Query, apart, begun_anew, extent, rows_of
+from langmem_tiers.postgres.flow import (
+    Call,
+    Flow,
+    Query,
+    off_loop,
+    reading_size,
+    retried_on_conflict,
+    rows_of,
+)
 from langmem_tiers.remember.transaction import Check
 from langmem_tiers.store.write import Write, delete_expired_calls, keys_of
 
@@ -171,7 +179,7 @@ class SessionEnd(CycleStep):
         return count_decisions(decisions, left)
 
 
-@begun_anew
+@retried_on_conflict
 def _end_session(cycle: Cycle, detail: Mapping[str, Any]) -> Flow[bool]:
     """End the session of a decision, in one transaction; whether it has ended then."""
     notes = [session_end.ReadVersion(*each) for each in detail["notes"]]
@@ -258,7 +266,7 @@ class Expire(CycleStep):
         ]
         return Proposal(decisions=decided, kept={})
 
-    @begun_anew
+    @retried_on_conflict
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Remove what is still expired. What is gone by now is done."""
         yield from lock_rows(cycle, decisions)
@@ -288,7 +296,7 @@ class Decay(CycleStep):
         stored = yield from read_memories(cycle, ids)
         return Proposal(decisions=[make_decision(memory, FADES) for memory in stored], kept={})
 
-    @begun_anew
+    @retried_on_conflict
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Bring those up to date that are not yet."""
         (guarded,) = yield Query((cycle.guard,))
@@ -412,7 +420,9 @@ class Promote(CycleStep):
 
 
 def _assess(candidate: Candidate, run: promote.Promoting) -> Flow[promote.Plan]:
-    return apart(partial(promote.assess, candidate, run), extent([candidate.value, candidate.near]))
+    return off_loop(
+        partial(promote.assess, candidate, run), reading_size([candidate.value, candidate.near])
+    )
 
 
 def _read_moves(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:

@@ -19,7 +19,7 @@ from langmem_tiers.consolidate.policy import MergePolicy, SupersedePolicy
 from langmem_tiers.consolidate.steps import Cycle, MovingStep, Proposal, StepDecision, StoredMemory
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop, rows_of
 from langmem_tiers.remember.gate import SPOKEN_FOR
 
 EVENT_TYPES = frozenset({"episodic", "interaction", "achievement"})
@@ -302,7 +302,7 @@ class Merge(MovingStep):
         involved = {id_ for group in compared for id_ in group.memories}
         before = yield from read_undone_moves(cycle, "merged", involved)
         fate = dict.fromkeys((id_ for id_ in ids if id_ in involved), ALONE)
-        seen = yield from apart(
+        seen = yield from off_loop(
             lambda: [_Comparison.of(group, self.policy, before) for group in compared],
             sum(group.characters for group in compared),
         )
@@ -479,7 +479,7 @@ class Supersede(MovingStep):
         before = yield from read_undone_moves(cycle, _SUPERSEDED, memories)
         fate = dict.fromkeys((id_ for id_ in ids if id_ in memories), STANDS)
         fate |= {id_: STANDS_AGAIN for id_, by in before if id_ in fate and by in memories}
-        doubts = yield from apart(
+        doubts = yield from off_loop(
             lambda: {
                 p: near
                 for group in compared

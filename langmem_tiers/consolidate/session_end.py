@@ -24,7 +24,15 @@ from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.core.memory import Place, Source, Tier
 from langmem_tiers.core.reading import ends_of, normalised, visible
 from langmem_tiers.core.values import batches, provenance_of, source_of, trust_of
-from langmem_tiers.postgres.flow import Call, Flow, Rows, apart, ask_model, begun_anew, rows_of
+from langmem_tiers.postgres.flow import (
+    Call,
+    Flow,
+    Rows,
+    ask_model,
+    off_loop,
+    retried_on_conflict,
+    rows_of,
+)
 from langmem_tiers.remember.new import write_of
 from langmem_tiers.remember.transaction import write_if
 from langmem_tiers.store.write import LOCK, Write
@@ -150,7 +158,7 @@ class SessionContents(NamedTuple):
     """How many there are that expired before anybody read them."""
 
 
-@begun_anew
+@retried_on_conflict
 def end_session(ended: EndedSession) -> Flow[SessionReport]:
     """Keep what is worth it, clear the notes and let the rest rise, in one transaction.
 
@@ -225,7 +233,7 @@ def read_session(ended: EndedSession) -> Flow[SessionContents]:
         if summariser is not None:
             summed_up = project.summarised
             summary = yield from ask_model(summariser, summed_up)
-        lifted, others = yield from apart(
+        lifted, others = yield from off_loop(
             partial(choose_kept, project, summary, stated=ended.stated),
             sum(len(note.content) for note in project.notes),
         )

@@ -21,7 +21,7 @@ from langmem_tiers.core.checks import is_number
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.values import content_of, source_of, trust_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, retried_on_conflict, rows_of
 from langmem_tiers.store.write import LOCK, lock_call
 
 GONE = "it was deleted meanwhile"
@@ -486,7 +486,7 @@ class MovingStep(CycleStep):
         """The calls that carry out decisions, of these and of their parameters."""
         return [Call(self.statement, params)]
 
-    @begun_anew
+    @retried_on_conflict
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Move those that are as they were judged, in one transaction.
 
@@ -536,7 +536,7 @@ def note_cycle(cycle: Cycle) -> Flow[None]:
     return _note_moment(cycle, "cycle", cycle.moment.now)
 
 
-@begun_anew
+@retried_on_conflict
 def _note_moment(cycle: Cycle, step: str, seen: datetime) -> Flow[None]:
     (guarded,) = yield Query((cycle.guard,))
     check_guard(guarded, cycle.tenant)

@@ -15,7 +15,7 @@ from langmem_tiers.core.memory import ASSISTANT_ROLES, Place, Tier, decode
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.moves import MoveRecord, move_record, said_beside
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, begun_anew, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, retried_on_conflict, rows_of
 from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.remember.gate import SPOKEN_FOR
 from langmem_tiers.store.write import LOCK, lock_call
@@ -93,7 +93,7 @@ class CurrentState(NamedTuple):
     """When what it supersedes ceased to be true."""
 
 
-@begun_anew
+@retried_on_conflict
 def supersede_memory(old: Candidate, new: Candidate, revision: RevisionContext) -> Flow[str]:
     """End the truth of a memory where that of another began; the move.
 
@@ -167,7 +167,7 @@ def _not_current_error(
     return InvalidInputError(f"{memory.key!r} is {stands.state}{already}: {way}")
 
 
-@begun_anew
+@retried_on_conflict
 def retract_memory(
     memory: Candidate, reason: str, revision: RevisionContext, *, answers: bool = False
 ) -> Flow[Retraction]:
@@ -209,7 +209,7 @@ def retract_memory(
     return Retraction(key=memory.key, move=moves[0][0], suspects=suspects)
 
 
-@begun_anew
+@retried_on_conflict
 def restore_memory(memory: Candidate, revision: RevisionContext) -> Flow[Restoration]:
     """Undo the retraction of a memory; what came from it alone is what it was before.
 

@@ -23,7 +23,7 @@ from langmem_tiers.core.memory import Place, decode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.passages import Passages, Subject, first_word, sentences, words_of
 from langmem_tiers.forget.places import PLACES, MemoryRow, Scrubber, each_row
-from langmem_tiers.postgres.flow import Call, Flow, Query, apart
+from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop
 
 Kind = Literal["key", "user", "subject", "tenant"]
 Sentence: TypeAlias = tuple[str, ...]
@@ -167,7 +167,7 @@ def read_files(archives: Sequence[ArchiveFile], files: Callable[[], ArchiveStora
     """
     found = []
     for file in archives:
-        lines = yield from apart(partial(_lines, files(), file), sys.maxsize)
+        lines = yield from off_loop(partial(_lines, files(), file), sys.maxsize)
         found.append((file, lines))
     return found
 

@@ -41,7 +41,16 @@ from langmem_tiers.forget.receipt import (
     PlannedThread,
     counted,
 )
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, apart, begun_anew, rows_of
+from langmem_tiers.postgres.flow import (
+    Ask,
+    Call,
+    Flow,
+    Query,
+    Row,
+    off_loop,
+    retried_on_conflict,
+    rows_of,
+)
 from langmem_tiers.postgres.migrate import NO_HURRY
 from langmem_tiers.remember.tombstones import Hashes, hashes_of
 from langmem_tiers.store.write import LOCK, columns, lock_call
@@ -237,7 +246,7 @@ def _latest(rows: Sequence[Row], key: _Key) -> ForgetReceipt | None:
     return next((ForgetReceipt.of_json(row[2]) for row in rows if row[1] == key.asked), None)
 
 
-@begun_anew
+@retried_on_conflict
 def _forget(request: Request, key: _Key) -> Flow[ForgetReceipt]:
     """Look, write files, and take all of it away in one transaction."""
     tenant = request.tenant
@@ -249,7 +258,7 @@ def _forget(request: Request, key: _Key) -> Flow[ForgetReceipt]:
         new = None
         if lines:
             writing = partial(request.files().rewrite, file.url, file.archive, tenant, lines)
-            new = yield from apart(writing, sys.maxsize)
+            new = yield from off_loop(writing, sys.maxsize)
         written.append(new)
     several = [*first.forgotten, *(first.rows[id_] for id_ in first.suspect)]
     keys = [(row.namespace, row.key) for row in several]
@@ -279,7 +288,7 @@ def _forget(request: Request, key: _Key) -> Flow[ForgetReceipt]:
     return receipt
 
 
-@begun_anew
+@retried_on_conflict
 def _forget_tenant(request: Request, key: _Key) -> Flow[ForgetReceipt]:
     """Take all that a tenant has away in one transaction, and note its files and threads."""
     tenant = request.tenant
@@ -287,7 +296,9 @@ def _forget_tenant(request: Request, key: _Key) -> Flow[ForgetReceipt]:
     ids: list[int] = []
     said: set[str] = set()
     for file in files:
-        said |= yield from apart(partial(_hashed, request.files(), file, key.hashes), sys.maxsize)
+        said |= yield from off_loop(
+            partial(_hashed, request.files(), file, key.hashes), sys.maxsize
+        )
     yield from _hold(request, (), files)
     named = yield from _threads_of_tenant(tenant)
 
@@ -469,7 +480,7 @@ def _finish(request: Request, key: _Key) -> Flow[ForgetReceipt | None]:
         if not files and not threads_left:
             continue
         for url in files:
-            yield from apart(partial(request.files().remove, url), sys.maxsize)
+            yield from off_loop(partial(request.files().remove, url), sys.maxsize)
         left = list(threads_left)
         if (saver := request.checkpointer) is not None:
             for thread in left:

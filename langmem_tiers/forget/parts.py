@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.core.reading import plain
-from langmem_tiers.postgres.flow import Call, Flow, Query, aside, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, call_blocking, rows_of
 
 try:
     import fcntl
@@ -77,7 +77,7 @@ def left(tenant: str | None) -> Flow[list[Part]]:
     Files of other machines are among them, unless this one sees them and somebody writes them.
     """
     parts = [Part(*row) for row in (yield from rows_of("exports", tenant=tenant))]
-    there: list[Part] = yield from aside(lambda: [one for one in parts if _is_left(one)])
+    there: list[Part] = yield from call_blocking(lambda: [one for one in parts if _is_left(one)])
     return there
 
 
@@ -88,9 +88,9 @@ def clean(tenant: str) -> Flow[list[Part]]:
     """
     elsewhere = []
     for one in [Part(*row) for row in (yield from rows_of("exports", tenant=tenant))]:
-        if (yield from aside(partial(_is_gone, one))):
+        if (yield from call_blocking(partial(_is_gone, one))):
             yield from end(tenant, Path(one.path))
-        elif (yield from aside(partial(_is_left, one))):
+        elif (yield from call_blocking(partial(_is_left, one))):
             elsewhere.append(one)
     return elsewhere
 

@@ -19,7 +19,7 @@ from langmem_tiers.core.memory import decode
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.passages import Passages, labels_of, strings_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, aside
+from langmem_tiers.postgres.flow import Call, Flow, Query, call_blocking
 from langmem_tiers.recall.replay import seen_in
 
 STRUCTURE: Final = frozenset(
@@ -273,7 +273,7 @@ def each_row(
         if not rows:
             return found
         several = [place.row(*row) for row in rows]
-        found += yield from aside(partial(list, filter(see, several)))
+        found += yield from call_blocking(partial(list, filter(see, several)))
         page |= dict(zip(place.start, rows[-1], strict=False))
 
 

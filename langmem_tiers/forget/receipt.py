@@ -28,7 +28,7 @@ from langmem_tiers.forget.passages import (
     words_of,
 )
 from langmem_tiers.forget.places import PLACES, MemoryRow, Place, Recall, each_row
-from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop, rows_of
 from langmem_tiers.remember.tombstones import Hashes, hashes_of
 
 _FOLLOWS: Final = frozenset(("threads", "named_threads", "unfinished"))
@@ -284,7 +284,7 @@ def verify(
         for part in (yield from parts.left(tenant))
     ]
     for url in receipt.files:
-        if (yield from apart(partial(files().exists, url), sys.maxsize)):
+        if (yield from off_loop(partial(files().exists, url), sys.maxsize)):
             found += [Trace("removed file", url, "it was to be removed")]
     if receipt.kind == "tenant":
         rows = yield from rows_of("tenant_left", tenant=tenant)

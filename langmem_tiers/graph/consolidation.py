@@ -44,7 +44,7 @@ from langmem_tiers.core.errors import short
 from langmem_tiers.core.memory import Moment, Place, Tier, encode
 from langmem_tiers.graph.node import NodeConfig, Scope, asked, tiered, ways
 from langmem_tiers.learn.general import generaliser_of
-from langmem_tiers.postgres.flow import Flow, lasting
+from langmem_tiers.postgres.flow import Flow, with_deadline_for
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.store.store import TieredStore
 
@@ -564,7 +564,7 @@ def _node(does: Does, run: Callable[..., CycleRun]) -> Runnable[Any, Any]:
     def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
         runtime = get_runtime()
         cycle_run = run(tiered(runtime.store), config, runtime.context)
-        does_it = lasting(None, does(cycle_run, state))
+        does_it = with_deadline_for(None, does(cycle_run, state))
         done = yield from asked(cycle_run.store.run, does_it)
         runtime.stream_writer(progress(does.__name__, state, done))
         return done

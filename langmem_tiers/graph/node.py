@@ -31,7 +31,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.driver import driven
+from langmem_tiers.postgres.driver import drive
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.store.store import TieredStore
 
@@ -74,11 +74,11 @@ class Caller:
 
     def run(self, asking: Flow[T]) -> T:
         """Run a flow, blocking."""
-        return threads.done(driven(asking, _Asked(Ask.ask), BaseException))
+        return threads.done(drive(asking, _Asked(Ask.ask), BaseException))
 
     async def arun(self, asking: Flow[T]) -> T:
         """Run a flow, awaiting."""
-        return await threads.adone(driven(asking, _Asked(Ask.aask), BaseException))
+        return await threads.adone(drive(asking, _Asked(Ask.aask), BaseException))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from langmem_tiers.memory.base import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.learning import MOST_LESSONS
 from langmem_tiers.memory.recalling import checked_options, get_context, no_option
-from langmem_tiers.postgres.flow import Ask, Flow, Runs, both, unit
+from langmem_tiers.postgres.flow import Ask, Flow, FlowRunner, both, unit
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.recall.ranking import HELPS, TURN_FLOOR, Floor, ProfileFunction
 from langmem_tiers.recall.recall import RecallQuery, reach
@@ -313,7 +313,7 @@ class TieredMemoryRetriever(BaseRetriever):
                 raise InvalidInputError(_wrong(error)) from error
 
     @property
-    def runner(self) -> Runs:
+    def runner(self) -> FlowRunner:
         """Return what runs its flows."""
         return self.memory.runner
 

@@ -27,7 +27,7 @@ from langmem_tiers.graph import node
 from langmem_tiers.graph.messages import HELD, TAUGHT, WRITE_TODOS, answered_in
 from langmem_tiers.graph.node import SUMMARY, Step, asked, channel, is_humans, since, text_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Flow, apart
+from langmem_tiers.postgres.flow import Flow, off_loop
 from langmem_tiers.remember.gate import Gate, trust_in
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.turn.record import both_ends
@@ -184,7 +184,7 @@ def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
     begun = begun_in(config)
     trust = usual
     if begun is not None:
-        trust = yield from apart(partial(_trusted, begun, gate), sys.maxsize)
+        trust = yield from off_loop(partial(_trusted, begun, gate), sys.maxsize)
     within = len(levels) == _OUTERMOST + 1
     if begun is None or not within:
         # Nobody knows what the runs between the two have heard.
@@ -216,7 +216,7 @@ def trusting(
     if spoken is not None and speakers.spoken is None:
         speakers = speakers._replace(spoken=spoken)
     heard = partial(trust_after, messages, gate, speakers.person, speakers.trust)
-    return (yield from apart(heard, sys.maxsize))
+    return (yield from off_loop(heard, sys.maxsize))
 
 
 def trust_of(step: Step) -> Flow[float]:

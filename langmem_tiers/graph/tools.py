@@ -36,7 +36,7 @@ from langmem_tiers.graph.node import NodeConfig, Scope, asked
 from langmem_tiers.graph.speakers import messages_so_far, trusting
 from langmem_tiers.memory.base import reader_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Call, Flow, only
+from langmem_tiers.postgres.flow import Call, Flow, single
 from langmem_tiers.recall import question, ranking
 from langmem_tiers.recall import recall as recalls
 from langmem_tiers.remember.gate import Decision, Gate
@@ -375,7 +375,7 @@ def _found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Sear
         profile=ranking.PROFILES["match"],  # what is read stays where it is on the next page
         floor=ranking.DEFAULT_FLOOR,
     )
-    best = yield from only(recalls.recall([ask], reader_of(store), flows))
+    best = yield from single(recalls.recall([ask], reader_of(store), flows))
     return [
         SearchItem(
             recollection.namespace,

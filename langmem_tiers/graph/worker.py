@@ -32,8 +32,8 @@ from langmem_tiers.core.errors import short
 from langmem_tiers.graph import consolidation
 from langmem_tiers.graph.consolidation import NOT_OURS
 from langmem_tiers.graph.node import CALLER, asked, tiered
-from langmem_tiers.postgres.errors import checkpointing
-from langmem_tiers.postgres.flow import Ask, Flow, apart, both
+from langmem_tiers.postgres.errors import translate_checkpointer_errors
+from langmem_tiers.postgres.flow import Ask, Flow, both, off_loop
 from langmem_tiers.store.store import TieredStore
 
 FENCE = "fence"
@@ -319,7 +319,7 @@ class ConsolidationWorker:
                 self._woken.get(timeout=seconds)
 
         try:
-            yield from apart(wait, sys.maxsize)
+            yield from off_loop(wait, sys.maxsize)
         except asyncio.CancelledError:
             self._woken.put(None)  # the thread that waits
             raise
@@ -343,7 +343,7 @@ class ConsolidationWorker:
         likes. No other tenant can be made to wait for it.
         """
         try:
-            with checkpointing():
+            with translate_checkpointer_errors():
                 yield
         except Exception as error:  # noqa: BLE001 - an outermost edge: one tenant's work ends here
             if errors.has_code(error, "lease_lost"):
@@ -410,7 +410,7 @@ class ConsolidationWorker:
         """Drop the checkpoints before the last one, unless that is another holder's."""
         saved, thread = self._checkpointer, lease.thread_name(mine.tenant)
         try:
-            with checkpointing():
+            with translate_checkpointer_errors():
                 newest = yield from asked(saved.get_tuple, config_of(mine.tenant))
                 if newest is not None and newest.metadata.get(FENCE) == mine.fence:
                     yield from asked(saved.prune, [thread])
@@ -460,7 +460,7 @@ class Lease:
         """Let it go."""
         self.ending.set()
         for thread in self.keeping:
-            yield from apart(thread.join, sys.maxsize)
+            yield from off_loop(thread.join, sys.maxsize)
         try:
             yield from asked(self.store.run, lease.release_lease(self.tenant, self.fence))
         except errors.DatabaseError:

@@ -24,11 +24,11 @@ from langmem_tiers.importers.formats import message_facts
 from langmem_tiers.importers.records import check_storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.remembering import new_memories
-from langmem_tiers.postgres.errors import translated
-from langmem_tiers.postgres.flow import Ask, Flow, Lookup, Query, Row, unhurried, unit
+from langmem_tiers.postgres.errors import translate
+from langmem_tiers.postgres.flow import Ask, Flow, Lookup, Query, Row, unit, without_deadline
 from langmem_tiers.remember.tombstones import FORGOTTEN, buried
 from langmem_tiers.remember.tombstones import readmit as let_back
-from langmem_tiers.store.read import Found
+from langmem_tiers.store.read import ItemRow
 from langmem_tiers.store.store import TieredStore
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _store_of(memory: MemoryCoordinator) -> TieredStore:
     return checked_kind(memory, MemoryCoordinator, "what remembers a chat history").tiered_store
 
 
-@unhurried
+@without_deadline
 def _imported(
     memory: MemoryCoordinator,
     connection: Any,
@@ -197,7 +197,7 @@ def _page(connection: Any, table_name: str, page: Mapping[str, Any]) -> Flow[Seq
             "the database that its create_tables was called with"
         ) from error
     except psycopg.Error as error:
-        raise translated(error) from error
+        raise translate(error) from error
     return rows
 
 
@@ -235,7 +235,7 @@ def _there(memory: MemoryCoordinator, memories: Collection[Mapping[str, Any]]) -
         return set()
     (rows,) = yield Query((Lookup.call(lookups),), commit=True)
     now = memory.tiered_store.flows.now
-    rows_found = (Found(*row) for row in rows)
+    rows_found = (ItemRow(*row) for row in rows)
     return {row.key for row in rows_found if row.expires_at is None or row.expires_at > now}
 
 

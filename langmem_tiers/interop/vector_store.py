@@ -13,7 +13,7 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query
-from langmem_tiers.postgres.target import OF_CONNECTION, Target
+from langmem_tiers.postgres.target import CONNECTION_FACTS, Target
 from langmem_tiers.store.ops import to_tier
 from langmem_tiers.store.store import TieredStore
 
@@ -154,7 +154,7 @@ async def _without_session(
     conn: psycopg.AsyncConnection[Any]
     conn = await psycopg.AsyncConnection.connect(target.conninfo, **options)
     try:
-        cursor = await conn.execute(OF_CONNECTION, {"type": None}, prepare=False)
+        cursor = await conn.execute(CONNECTION_FACTS, {"type": None}, prepare=False)
         ((process, *_),) = await cursor.fetchall()
         if process != conn.info.backend_pid and not target.is_told_to_prepare:
             conn.prepare_threshold = None

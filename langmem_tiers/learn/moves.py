@@ -30,7 +30,7 @@ from langmem_tiers.learn.outcome import (
 )
 from langmem_tiers.learn.promote import EVERYBODYS, PAGE, Near, Promoting, assess, evidence
 from langmem_tiers.learn.promotion_rules import Candidate, PromotionDecision
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, begun_anew, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, retried_on_conflict, rows_of
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
 # ---- demotion, and the way back --------------------------------------------------------------
@@ -181,7 +181,7 @@ def demotion_call(
     return Call("record_demotion", params)
 
 
-@begun_anew
+@retried_on_conflict
 def rollback(
     context: MemoryContext, move: str, options: StoreOptions, moment: Moment
 ) -> Flow[bool]:

@@ -25,10 +25,26 @@ from langmem_tiers.core.values import content_of, provenance_of, trust_of
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.learn import general, promotion_rules
 from langmem_tiers.learn.promotion_rules import Candidate, PromotionDecision, PromotionPolicy
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart, begun_anew, rows_of
+from langmem_tiers.postgres.flow import (
+    Ask,
+    Call,
+    Flow,
+    Query,
+    Rows,
+    off_loop,
+    retried_on_conflict,
+    rows_of,
+)
 from langmem_tiers.remember.new import FIELD, write_of
 from langmem_tiers.remember.transaction import Check
-from langmem_tiers.store.write import LOCK, Write, delete_expired_calls, embed, lock_call, put_calls
+from langmem_tiers.store.write import (
+    LOCK,
+    Write,
+    delete_expired_calls,
+    embed_writes,
+    lock_call,
+    put_calls,
+)
 
 PAGE = 50
 """Candidates that are read at once."""
@@ -193,7 +209,7 @@ def promote_one(plan: Plan, job: Promoting, words: str | None = None) -> Flow[Pr
     if isinstance(fields, str):
         return plan.stays(fields)
     write = _successor(plan.candidate, fields, job)
-    vectors = yield from embed([write], job.options)
+    vectors = yield from embed_writes([write], job.options)
     return (yield from _move(plan, write, vectors, job))
 
 
@@ -309,7 +325,7 @@ def general_form(
         return {"content": words, **_fields(value, around, words), **advice}
     if candidate.user_id is None:
         much = len(candidate.content) + sum(map(len, around.utterances))
-        why = yield from apart(partial(general.needs_words, value, around), much)
+        why = yield from off_loop(partial(general.needs_words, value, around), much)
         projects = plan.evidence.projects
         if why is None and len(projects) < job.policy.min_projects:  # it was judged by its use
             why = f"only {', '.join(projects) or 'one project'} knows it"
@@ -341,7 +357,7 @@ def _around(
         utterances=[text for texts in heard for (text,) in texts],
         language="" if index is None else index.language,
     )
-    return (yield from apart(read, sum(map(len, (*own, *others)))))
+    return (yield from off_loop(read, sum(map(len, (*own, *others)))))
 
 
 def _fields(
@@ -401,7 +417,7 @@ def _successor(candidate: Candidate, fields: Mapping[str, Any], job: Promoting) 
     )
 
 
-@begun_anew
+@retried_on_conflict
 def _move(
     plan: Plan, write: Write, vectors: Mapping[str, PackedVector | None], job: Promoting
 ) -> Flow[Promotion]:

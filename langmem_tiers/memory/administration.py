@@ -29,7 +29,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory.base import Memory, memory_key, model_of
 from langmem_tiers.memory.meant import key_of
-from langmem_tiers.postgres.flow import Flow, unhurried
+from langmem_tiers.postgres.flow import Flow, without_deadline
 from langmem_tiers.recall.matching import OTHER
 from langmem_tiers.store.store import TieredStore
 
@@ -192,7 +192,7 @@ def archives(memory: Memory) -> Flow[list[ArchiveFile]]:
 # The same, of a store that may have no index and so no coordinator: files know no words.
 
 
-@unhurried
+@without_deadline
 def archiving(
     store: TieredStore,
     context: MemoryContext,
@@ -219,7 +219,7 @@ def archiving(
     return (yield from cold.archive_all(step, cycle, dry_run=dry_run, advance=advance))
 
 
-@unhurried
+@without_deadline
 def restoring(store: TieredStore, context: MemoryContext, archive: str) -> Flow[RestoreReport]:
     """Bring memories back from an archive of the context's tenant."""
     if not isinstance(archive, str):

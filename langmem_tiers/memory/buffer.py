@@ -17,7 +17,7 @@ from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.memory.base import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
-from langmem_tiers.postgres.flow import Flow, both, then
+from langmem_tiers.postgres.flow import Flow, both, map_result
 from langmem_tiers.recall.budget import TokenCounter, checked_tokens, counted
 from langmem_tiers.recall.fence import titled_text
 
@@ -101,7 +101,7 @@ def update_context(
             buffer.held = called_up(buffer.held, found, buffer.capacity)
             return buffer.items
 
-    return then(recalling, turned)
+    return map_result(recalling, turned)
 
 
 def search(buffer: WorkingMemoryBuffer, /, query: str, **options: Any) -> Flow[Recollections]:
@@ -111,7 +111,7 @@ def search(buffer: WorkingMemoryBuffer, /, query: str, **options: Any) -> Flow[R
         buffer.add_search_results(found)
         return found
 
-    return then(get_context(buffer.memory, query, **options), borne)
+    return map_result(get_context(buffer.memory, query, **options), borne)
 
 
 class WorkingMemoryBuffer:

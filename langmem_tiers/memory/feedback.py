@@ -15,7 +15,7 @@ from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.learn.outcome import OutcomeReport, Run, Said, noted, settle
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.recalling import showing
-from langmem_tiers.postgres.flow import Ask, Flow, then, unit
+from langmem_tiers.postgres.flow import Ask, Flow, map_result, unit
 
 if TYPE_CHECKING:
     from langsmith.schemas import Feedback
@@ -44,7 +44,7 @@ def record_exposure(
     if shown_to is None:
         raise InvalidInputError("shown to which run? Give its run_id")
     context, now = memory.context, memory.tiered_store.flows.now
-    return then(noted(found, context, shown_to, now), Recollections)
+    return map_result(noted(found, context, shown_to, now), Recollections)
 
 
 def record_outcome(

@@ -23,7 +23,7 @@ from langmem_tiers.forget.receipt import (
 from langmem_tiers.memory.administration import archive_files
 from langmem_tiers.memory.base import Memory, memory_key
 from langmem_tiers.memory.meant import key_of, meant
-from langmem_tiers.postgres.flow import Flow, rows_of, unhurried
+from langmem_tiers.postgres.flow import Flow, rows_of, without_deadline
 from langmem_tiers.store.store import TieredStore
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ def verify_forgotten(
 # The same, of a store that may have no index and so no coordinator.
 
 
-@unhurried
+@without_deadline
 def forgetting(
     store: TieredStore,
     context: MemoryContext,
@@ -170,7 +170,7 @@ def _forgetting(store: TieredStore, request: Request, *, plan: bool) -> Flow[Tol
     return (yield from flows.forget(request))
 
 
-@unhurried
+@without_deadline
 def verifying(
     store: TieredStore, context: MemoryContext, receipt: ForgetReceipt | Mapping[str, Any]
 ) -> Flow[Verification]:

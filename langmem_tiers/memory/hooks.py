@@ -21,7 +21,7 @@ from langmem_tiers.core.reading import normalised
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import recalling, remembering, reminding, short_term, tending
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Flow, apart, both, unit
+from langmem_tiers.postgres.flow import Flow, both, off_loop, unit
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remind import intentions
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
@@ -204,7 +204,9 @@ def _submitted(hooks: MemoryHooks, note: dict[str, Any], named: str | None) -> F
     if found is None or not working.stored or working.quarantined:
         return PromptSubmit(working=working)
     now = hooks.memory.now
-    timed = yield from apart(partial(read_time, found.content, now, hooks.languages), sys.maxsize)
+    timed = yield from off_loop(
+        partial(read_time, found.content, now, hooks.languages), sys.maxsize
+    )
     trigger = timed.at or If(SESSION_STARTS)
     key = None if named is None else hooks.key(named, "intended")
     intended = yield from _intend(hooks, found, trigger, key, speaker)

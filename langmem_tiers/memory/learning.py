@@ -48,7 +48,15 @@ from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import Memory, checked_limit
 from langmem_tiers.memory.feedback import listed
 from langmem_tiers.memory.recalling import recall_query, showing
-from langmem_tiers.postgres.flow import Call, Flow, Query, apart, ask_model, extent, unhurried
+from langmem_tiers.postgres.flow import (
+    Call,
+    Flow,
+    Query,
+    ask_model,
+    off_loop,
+    reading_size,
+    without_deadline,
+)
 from langmem_tiers.remember.new import NewMemory, checked_text, drawn_from
 
 _log = logging.getLogger(__name__)
@@ -263,10 +271,10 @@ def evolve(
     """
     much = sys.maxsize  # it may ask a model
     if extract_entities is None:
-        extract_entities, much = names_in, extent((interaction, success_metrics))
+        extract_entities, much = names_in, reading_size((interaction, success_metrics))
     checked_function(extract_entities, "extract_entities")
     judge = partial(evolved, interaction, success_metrics, threshold=threshold)
-    one = yield from apart(partial(judge, extract_entities=extract_entities), much)
+    one = yield from off_loop(partial(judge, extract_entities=extract_entities), much)
     if not one.worth:
         return StoreResult(stored=False, reason=one.reason)
     new = one.to_memory(memory.context)
@@ -354,7 +362,7 @@ def reflect(
     return (yield from _learned(memory, Experience(attempts=given), reflector))
 
 
-@unhurried
+@without_deadline
 def learn_from(memory: Memory, told: Experience, reflector: Reflector) -> Flow[list[StoreResult]]:
     """Keep what of a turn is evidence by itself, and let a model draw its lessons."""
     yield from _kept(memory, [one for one in told.attempts if one.succeeded_with is not None])
@@ -508,4 +516,4 @@ def finish_reflections(memory: Memory, timeout: float | None = None) -> Flow[boo
         timeout: Seconds at most; as long as it takes if not given.
     """
     begun = memory.tiered_store.flows.kept.one(Reflections)
-    return apart(partial(begun.finish, memory.caller, timeout), sys.maxsize)
+    return off_loop(partial(begun.finish, memory.caller, timeout), sys.maxsize)

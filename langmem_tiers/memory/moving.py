@@ -21,7 +21,7 @@ from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import Memory, memory_key
 from langmem_tiers.memory.meant import meant
-from langmem_tiers.postgres.flow import Flow, unhurried
+from langmem_tiers.postgres.flow import Flow, without_deadline
 from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.recall.recall import find
 from langmem_tiers.remember.new import checked_text
@@ -93,7 +93,7 @@ def _near(source: rules.Candidate, key: str) -> int:
     return int(found[0])
 
 
-@unhurried
+@without_deadline
 def promote(
     memory: Memory, *, policy: PromotionSettings | None = None, model: BaseChatModel | None = None
 ) -> Flow[list[Promotion]]:
@@ -139,7 +139,7 @@ def _promoting(
     )
 
 
-@unhurried
+@without_deadline
 def demote(
     memory: Memory, *, policy: PromotionSettings | None = None
 ) -> Flow[list[moves.Demotion]]:

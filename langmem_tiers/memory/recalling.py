@@ -24,7 +24,7 @@ from langmem_tiers.learn.outcome import LearningStats, Run, Showing, noted, upli
 from langmem_tiers.learn.promote import LISTS
 from langmem_tiers.memory.base import Memory, checked_limit, memory_key
 from langmem_tiers.memory.meant import meant, own_or_only, reached, why_absent
-from langmem_tiers.postgres.flow import Call, Flow, Query, lasts, only
+from langmem_tiers.postgres.flow import Call, Flow, Query, extend_deadline, single
 from langmem_tiers.recall import recall as recalls
 from langmem_tiers.recall.matching import Candidate, read_columns, recollection
 from langmem_tiers.recall.ranking import DEFAULT_FLOOR, NO_FLOOR, Floor, ProfileFunction, profile_of
@@ -77,7 +77,7 @@ def get_context(
     whose = {"project_id": project_id, "session_id": session_id}
     ask = recall_query(memory, query, embedding=embedding, **whose, **options)
     shown_to = showing(run_id, holdout)
-    return only(recall(memory, [ask], shown_to=shown_to))
+    return single(recall(memory, [ask], shown_to=shown_to))
 
 
 def get_context_batch(
@@ -231,7 +231,7 @@ def recall(
     It is noted what a run is shown; what it goes without is not returned. Where recalls are
     recorded it is, as one of the turn or the run of that name, or of a new one.
     """
-    yield from lasts(len(asks))
+    yield from extend_deadline(len(asks))
     store, days, root = memory.tiered_store.flows, memory.settings.recall_days, None
     shown_of = None
     if shown_to is not None and asks:

@@ -12,7 +12,7 @@ from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, spelt_o
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import Memory, memory_key
-from langmem_tiers.postgres.flow import Call, Flow, Query, only
+from langmem_tiers.postgres.flow import Call, Flow, Query, single
 from langmem_tiers.recall.matching import read_columns, recollection
 from langmem_tiers.recall.recall import reach, visibility
 from langmem_tiers.remember.new import NewMemory
@@ -50,7 +50,7 @@ def store(
         InvalidInputError: for what cannot be stored; nothing was.
     """
     one = new_memory(content, memory_type=memory_type, **options)
-    return only(admitted(memory, [one]))
+    return single(admitted(memory, [one]))
 
 
 def store_many(

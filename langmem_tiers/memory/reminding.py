@@ -31,7 +31,7 @@ from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import MAX_LIMIT, Memory, checked_limit
 from langmem_tiers.memory.recalling import looked_up
 from langmem_tiers.memory.remembering import new_memory
-from langmem_tiers.postgres.flow import Call, Flow, Query, only, rows_of, then
+from langmem_tiers.postgres.flow import Call, Flow, Query, map_result, rows_of, single
 from langmem_tiers.recall.ranking import ABOUT, PROFILES
 from langmem_tiers.recall.recall import POOL, QUERY_CHARACTERS, RecallQuery, Vectors, reach
 from langmem_tiers.remember.new import NewMemory, checked_content
@@ -313,7 +313,7 @@ def list_(
         limit=checked_limit(limit),
     )
     read = partial(remembered.read_intention, tenant=memory.context.root)
-    return then(found, lambda rows: [*map(read, rows)])
+    return map_result(found, lambda rows: [*map(read, rows)])
 
 
 def mark_reminding(memory: Memory, key: str) -> Flow[None]:
@@ -445,7 +445,7 @@ def topics_of(
             memory_types=[PROSPECTIVE],
             profile=PROFILES["match"],
         )
-        found = yield from only(looked_up(memory, [near]))
+        found = yield from single(looked_up(memory, [near]))
         least = ABOUT if judged else _ABOUT  # nobody knows how near is near to another model
         return frozenset(
             Topic.from_content(one.content).about for one in found if one.match >= least

@@ -14,7 +14,15 @@ from langmem_tiers.core import checks
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.values import encode_value
-from langmem_tiers.postgres.flow import Flow, Query, anew, begun_anew, both, rows_of, then
+from langmem_tiers.postgres.flow import (
+    Flow,
+    Query,
+    both,
+    map_result,
+    retried_on_conflict,
+    retry_on_conflict,
+    rows_of,
+)
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.state import state as states
 from langmem_tiers.state.state import DailySpend, EmotionalState, Goal, Message, Task
@@ -68,18 +76,18 @@ def add_interaction(
         "most": states.MOST_MESSAGES,
     }
     adding = rows_of("add_message", **state.whose.owner, **told)
-    return then(adding, lambda rows: replace(said, at=rows[0][0]))
+    return map_result(adding, lambda rows: replace(said, at=rows[0][0]))
 
 
 def get_recent_context(state: ShortTermState, limit: int = 20) -> Flow[list[Message]]:
     """The session's newest messages of the last hour, oldest first; 200 at most."""
-    return then(_look(state, limit), lambda found: list(found.messages))
+    return map_result(_look(state, limit), lambda found: list(found.messages))
 
 
 def clear_conversation(state: ShortTermState) -> Flow[int]:
     """Forget what was said in the session; how many messages."""
     clearing = rows_of("clear_messages", **state.whose.owner, since=state.now - states.WINDOW)
-    return then(clearing, lambda rows: int(rows[0][0]))
+    return map_result(clearing, lambda rows: int(rows[0][0]))
 
 
 def start_task(
@@ -163,7 +171,7 @@ def close_task(state: ShortTermState, task_id: str, status: str = "completed") -
 
 def get_active_tasks(state: ShortTermState) -> Flow[list[Task]]:
     """Return what the agent is at, in the order in which it was started."""
-    return then(_look(state, kinds=[states.TASK]), lambda found: list(found.tasks))
+    return map_result(_look(state, kinds=[states.TASK]), lambda found: list(found.tasks))
 
 
 def set_goal(
@@ -233,7 +241,7 @@ def close_goal(state: ShortTermState, goal_id: str, status: str = "completed") -
 
 def get_goals(state: ShortTermState) -> Flow[list[Goal]]:
     """Return what the agent is after, by priority, the highest first."""
-    return then(_look(state, kinds=[states.GOAL]), lambda found: list(found.goals))
+    return map_result(_look(state, kinds=[states.GOAL]), lambda found: list(found.goals))
 
 
 def set_emotional_state(
@@ -264,12 +272,12 @@ def set_emotional_state(
     )
     value = states.to_value(mood)
     put = state.whose.put(states.EMOTION, "", value, mood.last_updated, states.MOOD)
-    return then(rows_of(put.name, **put.params), lambda _: mood)
+    return map_result(rows_of(put.name, **put.params), lambda _: mood)
 
 
 def get_emotional_state(state: ShortTermState) -> Flow[EmotionalState | None]:
     """The mood that the agent is in; None if it was not said within the last hour."""
-    return then(_look(state, kinds=[states.EMOTION]), lambda found: found.emotional_state)
+    return map_result(_look(state, kinds=[states.EMOTION]), lambda found: found.emotional_state)
 
 
 def add_spend(
@@ -289,7 +297,7 @@ def add_spend(
     return _add_spend(state.whose, exact, once, state.now)
 
 
-@begun_anew
+@retried_on_conflict
 def _add_spend(
     whose: states.Whose, spent: Decimal, transaction_id: str | None, now: dt.datetime
 ) -> Flow[DailySpend]:
@@ -318,7 +326,7 @@ def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[
     day = now.date() if date is None else states.checked_day(date, "date")
     about = {"kind": states.SPEND, "name": day.isoformat(), "now": now}
     known = rows_of("one_state", **state.whose.owner, **about)
-    return then(known, lambda rows: states.read(DailySpend, rows) or DailySpend(date=day))
+    return map_result(known, lambda rows: states.read(DailySpend, rows) or DailySpend(date=day))
 
 
 def _look(
@@ -348,7 +356,7 @@ def _change(
             yield Query((whose.put(kind, name, states.to_value(after), now),), commit=True)
         return after
 
-    return anew(changed)
+    return retry_on_conflict(changed)
 
 
 def _close(whose: states.Whose, kind_of: type[S], name: str, status: str) -> Flow[S | None]:

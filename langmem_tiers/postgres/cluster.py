@@ -81,11 +81,11 @@ _HELLO: Final = struct.pack("!ii", 8 + len(_WHO), _PROTOCOL) + _WHO
 _GOODBYE: Final = b"X\0\0\0\4"
 _CANNOT_CONNECT_NOW: Final = b"C57P03\0"
 _PROCESSES: Final = Path("/proc")
-_AGAIN_SECONDS: Final = 0.05
+_RETRY_SECONDS: Final = 0.05
 _GLANCE_SECONDS: Final = 0.01
 
 
-class Answer(enum.Enum):
+class ServerAnswer(enum.Enum):
     """The answer of a server to a client that wants to connect."""
 
     NONE = enum.auto()
@@ -130,15 +130,15 @@ class Cluster:
         all, and starts it anew.
         """
         began = time.monotonic()
-        while (answer := answer_of(address, _SILENT_AT_START)) is not Answer.READY:
+        while (answer := ask_server(address, _SILENT_AT_START)) is not ServerAnswer.READY:
             waited = time.monotonic() - began
             if waited > _START_SECONDS:
                 raise DatabaseError(
                     self._failure("Postgres does not become ready"), code="embedded_server"
                 )
-            if answer is Answer.NONE:
+            if answer is ServerAnswer.NONE:
                 self._start(insisting=waited > _REMNANT_SECONDS)
-            elif answer is Answer.SILENT or self._stopping():
+            elif answer is ServerAnswer.SILENT or self._stopping():
                 self._refuse_foreign()
                 self._stop(address, answer)
             else:
@@ -147,17 +147,19 @@ class Cluster:
 
     def ensure_stopped(self, address: Path) -> None:
         """End all sessions and stop the server, if one is running; a killed one has stopped."""
-        answer = answer_of(address, _SILENT_AT_STOP)
-        if answer is not Answer.NONE:
+        answer = ask_server(address, _SILENT_AT_STOP)
+        if answer is not ServerAnswer.NONE:
             self._stop(address, answer)
 
-    def _stop(self, address: Path, answer: Answer) -> None:
+    def _stop(self, address: Path, answer: ServerAnswer) -> None:
         """Ask the server to stop, then tell it to, then kill it.
 
         A server that recovers from the death of a session is not asked: it would stop its
         recovery, and wait for ever for the processes that it had begun.
         """
-        asked = answer is Answer.READY or (answer is Answer.NOT_NOW and self._stopping())
+        asked = answer is ServerAnswer.READY or (
+            answer is ServerAnswer.NOT_NOW and self._stopping()
+        )
         for mode, seconds in [_FAST, _IMMEDIATE] if asked else [_IMMEDIATE]:
             with contextlib.suppress(DatabaseError):  # the lines below see whether it stopped
                 self._pg_ctl("stop", seconds, "-m", mode)
@@ -286,7 +288,7 @@ def url_of(directory: Path) -> str:
     return f"postgresql://postgres@/postgres?host={host}&port=5432"
 
 
-def answer_of(directory: Path, seconds: float) -> Answer:
+def ask_server(directory: Path, seconds: float) -> ServerAnswer:
     """Ask the server that listens in a directory whether one can connect; wait for so long."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(seconds)
@@ -296,14 +298,14 @@ def answer_of(directory: Path, seconds: float) -> Answer:
             reply = client.recv(4096)
             client.sendall(_GOODBYE)
         except (FileNotFoundError, ConnectionRefusedError):
-            return Answer.NONE
+            return ServerAnswer.NONE
         except (ConnectionResetError, BrokenPipeError):
-            return Answer.NOT_NOW  # the server has ended, or has ended this session
+            return ServerAnswer.NOT_NOW  # the server has ended, or has ended this session
         except TimeoutError:
-            return Answer.SILENT
+            return ServerAnswer.SILENT
     if not reply or _CANNOT_CONNECT_NOW in reply:
-        return Answer.NOT_NOW
-    return Answer.READY
+        return ServerAnswer.NOT_NOW
+    return ServerAnswer.READY
 
 
 def _connect(client: socket.socket, directory: Path, seconds: float) -> None:
@@ -315,12 +317,12 @@ def _connect(client: socket.socket, directory: Path, seconds: float) -> None:
         except BlockingIOError:
             if time.monotonic() >= until:
                 raise TimeoutError from None
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(_RETRY_SECONDS)
 
 
 def listens(directory: Path) -> bool:
     """Tell whether a server listens in a directory, whatever it would answer."""
-    return answer_of(directory, _GLANCE_SECONDS) is not Answer.NONE
+    return ask_server(directory, _GLANCE_SECONDS) is not ServerAnswer.NONE
 
 
 def may_serve(pid: int, data: Path) -> bool:
@@ -336,7 +338,7 @@ def may_serve(pid: int, data: Path) -> bool:
 def kill_all(data: Path, postmaster: int | None) -> None:
     """Kill the processes of the Postgres on this data; its log has all that it acknowledged."""
     candidates = [] if postmaster is None or _PROCESSES.is_dir() else [postmaster]
-    for pid in (*filter(_is_postgres, candidates), *_serving(data)):
+    for pid in (*filter(_is_postgres, candidates), *_find_servers(data)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
@@ -352,7 +354,7 @@ def _is_postgres(pid: int) -> bool:
     return Path(listing.stdout.strip()).name == "postgres"
 
 
-def _serving(data: Path) -> Iterator[int]:
+def _find_servers(data: Path) -> Iterator[int]:
     for entry in _PROCESSES.glob("[0-9]*"):
         with contextlib.suppress(OSError):  # the process has ended, or is another user's
             if (entry / "comm").read_text() == "postgres\n" and (entry / "cwd").samefile(data):
@@ -426,7 +428,7 @@ def runnable_by(account: int | None, programs: Path) -> Path:
     if account is None or _may_run(account, programs):
         return programs
     for shelf in _SHELVES:
-        copied = _copied(programs, shelf)
+        copied = _ensure_copy(programs, shelf)
         if copied is not None and _may_run(account, copied):
             return copied
     raise DatabaseError(
@@ -446,7 +448,7 @@ def _may_run(account: int, programs: Path) -> bool:
         return False
 
 
-def _copied(programs: Path, shelf: Path) -> Path | None:
+def _ensure_copy(programs: Path, shelf: Path) -> Path | None:
     """Return the programs of a shelf's copy, made if need be; None if it can have none."""
     home = own_folder_in(shelf, _SHELF)
     if home is None:
@@ -471,7 +473,7 @@ def _replace(copy: Path, install: Path) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     shutil.rmtree(copy, ignore_errors=True)
     site = install.parent.parent
-    for path in _needed(install):
+    for path in _list_needed_files(install):
         to = unfinished / path.relative_to(site)
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, to)
@@ -484,13 +486,13 @@ def _sum_of(install: Path) -> str:
     """Return a sum of the files to copy: their names and contents, wherever they stand."""
     total = hashlib.sha256()
     site = install.parent.parent
-    for path in _needed(install):
+    for path in _list_needed_files(install):
         total.update(os.fsencode(path.relative_to(site)) + b"\0")
         total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()
 
 
-def _needed(install: Path) -> Iterator[Path]:
+def _list_needed_files(install: Path) -> Iterator[Path]:
     """List the files that a server needs, its libraries beside the package included."""
     yield from (install / "bin" / name for name in _RUN)
     folders = (install / "lib", install / "share", install.parent.parent / f"{_PACKAGE}.libs")

@@ -31,24 +31,24 @@ from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
 from langmem_tiers.postgres.driver import NEVER, Deadline
-from langmem_tiers.postgres.errors import NOT_SET_UP, Overdue, Unanswered
-from langmem_tiers.postgres.target import OF_CONNECTION, Target
+from langmem_tiers.postgres.errors import NOT_SET_UP, CancelUnanswered, StatementCut
+from langmem_tiers.postgres.target import CONNECTION_FACTS, Target
 
 T = TypeVar("T")
 
 GRACE_SECONDS: Final = 0.5
 """The time that a server has to hear that it is to break a statement off, and to do it."""
-_INTERVAL: Final = 0.1
+_WAIT_SECONDS: Final = 0.1
 _INTERRUPTED: Final = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
-_KEPT: Final = 2
+_KEPT_CURSORS: Final = 2
 """The number of cursors that a connection keeps: for its settings, and for one statement."""
 
 
-class _LateError(Exception):
+class _DeadlinePassedError(Exception):
     """The deadline has passed; one can still go on waiting."""
 
 
-def _until(work: PQGen[T], deadline: Deadline) -> PQGen[T]:
+def _stop_at(work: PQGen[T], deadline: Deadline) -> PQGen[T]:
     ready: Any = None
     while True:
         try:
@@ -57,11 +57,11 @@ def _until(work: PQGen[T], deadline: Deadline) -> PQGen[T]:
             result: T = end.value
             return result
         if deadline.passed:
-            raise _LateError
+            raise _DeadlinePassedError
         ready = yield waits_for
 
 
-class _Kept(psycopg.BaseConnection[Any]):
+class _TimedConnection(psycopg.BaseConnection[Any]):
     """A connection with a deadline, which keeps the cursors for calls of a single statement.
 
     Making a cursor costs a fifth of what a get does.
@@ -89,23 +89,23 @@ class _Kept(psycopg.BaseConnection[Any]):
         self._arrivals.register(pgconn.socket, select.POLLIN)
 
     def waited(
-        self: Any, work: PQGen[T], interval: float = _INTERVAL, timeout: float | None = None
+        self: Any, work: PQGen[T], interval: float = _WAIT_SECONDS, timeout: float | None = None
     ) -> Work[T]:
         """Wait as the driver does, until the deadline."""
         options: dict[str, float] = {} if timeout is None else {"timeout": timeout}
         if (left := self.deadline.left) is not None:
             interval = min(interval, left)
-        timed = work if left is None else _until(work, self.deadline)
+        timed = work if left is None else _stop_at(work, self.deadline)
         try:
             result = yield self._waits(timed, self.pgconn.socket, interval=interval, **options)
-        except _LateError:
+        except _DeadlinePassedError:
             result = yield from self._break_off(work)
         except _INTERRUPTED:
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 with suppress(psycopg.Error):  # whoever is interrupted hears of that alone
                     try:
                         yield from self._break_off(work)
-                    except Overdue:  # the cancelling has come
+                    except StatementCut:  # the cancelling has come
                         self.cut = False
             raise
         return result  # type: ignore[no-any-return]
@@ -121,20 +121,20 @@ class _Kept(psycopg.BaseConnection[Any]):
             with suppress(psycopg.Error):
                 yield self.cancel_safe(timeout=GRACE_SECONDS)
         try:
-            rest = _until(work, Deadline(GRACE_SECONDS))
-            return (yield self._waits(rest, self.pgconn.socket, interval=_INTERVAL))  # type: ignore[no-any-return]
+            rest = _stop_at(work, Deadline(GRACE_SECONDS))
+            return (yield self._waits(rest, self.pgconn.socket, interval=_WAIT_SECONDS))  # type: ignore[no-any-return]
         except psycopg.errors.QueryCanceled as error:
-            raise Overdue(reason) from error
-        except _LateError:
+            raise StatementCut(reason) from error
+        except _DeadlinePassedError:
             yield self.close()
-            raise Unanswered(reason) from None
+            raise CancelUnanswered(reason) from None
 
     def cursor_at(self, place: int) -> Any:
         """Return the cursor for a statement of a round trip."""
-        if place >= _KEPT:
+        if place >= _KEPT_CURSORS:
             return self.new_cursor(self)
         if not self._cursors:
-            self._cursors = tuple(self.new_cursor(self) for _ in range(_KEPT))
+            self._cursors = tuple(self.new_cursor(self) for _ in range(_KEPT_CURSORS))
         return self._cursors[place]
 
     def is_ready(self: Any, target: Target) -> Work[bool]:
@@ -171,7 +171,7 @@ class _Kept(psycopg.BaseConnection[Any]):
         settings, and prepares nothing. A session of our own is told them once.
         """
         vector_type = target.vector.vector_type if target.vector else None
-        cursor = yield self.execute(OF_CONNECTION, {"type": vector_type}, prepare=False)
+        cursor = yield self.execute(CONNECTION_FACTS, {"type": vector_type}, prepare=False)
         ((process, timeout, vectors_in, *oids),) = yield cursor.fetchall()
         self.settings = target.settings(timeout, vectors_in)
         if self.is_pooled or process != self.info.backend_pid:
@@ -204,7 +204,7 @@ class _Kept(psycopg.BaseConnection[Any]):
         return oid is not None
 
 
-class Connection(_Kept, psycopg.Connection[Any]):
+class Connection(_TimedConnection, psycopg.Connection[Any]):
     """One that blocks."""
 
     new_cursor = psycopg.RawCursor
@@ -215,7 +215,7 @@ class Connection(_Kept, psycopg.Connection[Any]):
         return done(self.waited(*args, **options))
 
 
-class AsyncConnection(_Kept, psycopg.AsyncConnection[Any]):
+class AsyncConnection(_TimedConnection, psycopg.AsyncConnection[Any]):
     """One that is awaited."""
 
     new_cursor = psycopg.AsyncRawCursor
@@ -289,7 +289,7 @@ class _NoVectorDumper(_VectorDumper):
         raise DatabaseError(NOT_SET_UP, code="not_set_up")
 
 
-class _Escaping:
+class _ElementEscape:
     """Escapes an element by replacing: a pattern calls Python for each of its quotation marks."""
 
     def sub(self, _: bytes, element: bytes) -> bytes:
@@ -301,7 +301,7 @@ class _ListDumper(ListDumper):
 
     # The driver's own name for what escapes, of which it calls `sub` alone; were it another, arrays
     # would be sent as the driver sends them.
-    _re_esc = _Escaping()  # type: ignore[assignment]
+    _re_esc = _ElementEscape()  # type: ignore[assignment]
 
 
 _parse = JSONDecoder().raw_decode

@@ -40,7 +40,7 @@ class UnitOfWork(Protocol[E_contra]):
         ...
 
 
-def driven(
+def drive(
     flow: Generator[E, Any, T],
     session: UnitOfWork[E],
     thrown: type[BaseException] = Exception,
@@ -76,7 +76,7 @@ def driven(
     return cast("T", result)
 
 
-async def whole(awaitable: Awaitable[T]) -> T:
+async def run_to_end(awaitable: Awaitable[T]) -> T:
     """Do what may not be left half done: who is cancelled meanwhile hears of it when it is done.
 
     A connection that is not given back to the end is lost to its pool, and a pool that is not
@@ -95,7 +95,7 @@ async def whole(awaitable: Awaitable[T]) -> T:
     return result
 
 
-class _Bell:
+class _BlockingEvent:
     """An event for one who waits, which no signal in the midst of it breaks as it may break theirs.
 
     `threading.Event` takes its lock in Python, where an interrupt can leave it taken for ever.
@@ -115,7 +115,7 @@ class _Bell:
         return True
 
 
-async def _wait_for(event: asyncio.Event, seconds: float | None) -> bool:
+async def _await_event(event: asyncio.Event, seconds: float | None) -> bool:
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -125,7 +125,7 @@ async def _wait_for(event: asyncio.Event, seconds: float | None) -> bool:
 
 
 def _begin(work: Callable[[], Work[T]]) -> Future[T]:
-    return _RECOVERING.submit(lambda: done(work()))
+    return _RECOVERY_THREADS.submit(lambda: done(work()))
 
 
 def _abegin(work: Callable[[], Work[T]]) -> asyncio.Task[T]:
@@ -135,19 +135,19 @@ def _abegin(work: Callable[[], Work[T]]) -> asyncio.Task[T]:
     return task
 
 
-def _ended(future: Future[Any], seconds: float | None) -> bool:
+def _wait_for_end(future: Future[Any], seconds: float | None) -> bool:
     return bool(wait([future], timeout=seconds).done)
 
 
-async def _aended(task: asyncio.Task[Any], seconds: float | None) -> bool:
+async def _await_end(task: asyncio.Task[Any], seconds: float | None) -> bool:
     return bool((await asyncio.wait({task}, timeout=seconds))[0])
 
 
-_RECOVERING: Final = Daemons(4)
+_RECOVERY_THREADS: Final = Daemons(4)
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class CallMode:
     """What differs between blocking and awaiting, but for the driver's own methods."""
 
     do: Callable[[Work[Any]], Any]
@@ -164,23 +164,23 @@ class Side:
     """Tells whether that work ends within so many seconds."""
 
 
-BLOCKING: Final = Side(
+BLOCKING: Final = CallMode(
     do=done,
     aside=lambda call: call(),
     ask=Ask.ask,
-    event=_Bell,
-    rung=_Bell.wait,
+    event=_BlockingEvent,
+    rung=_BlockingEvent.wait,
     begin=_begin,
-    ended=_ended,
+    ended=_wait_for_end,
 )
-AWAITED: Final = Side(
+AWAITED: Final = CallMode(
     do=adone,
     aside=asyncio.to_thread,
     ask=Ask.aask,
     event=asyncio.Event,
-    rung=_wait_for,
+    rung=_await_event,
     begin=_abegin,
-    ended=_aended,
+    ended=_await_end,
 )
 
 

@@ -88,7 +88,7 @@ class EmbeddedPostgres:
             raise InvalidInputError(
                 f"There is no embedded Postgres {short(version)}: pass version=16 or version=18."
             )
-        self.path: Final = _expanded(path).resolve()
+        self.path: Final = _expand(path).resolve()
         self._version = version
         self._lock = threading.RLock()
         self._users: int | None = None
@@ -146,7 +146,7 @@ class EmbeddedPostgres:
 
         """
         with self._lock, _as_server_error(self.path):
-            if self.url and _data_of(self.path) is None:
+            if self.url and _find_data(self.path) is None:
                 raise DatabaseError(
                     f"The data of the embedded Postgres in {self.path} is gone: restore the "
                     "directory, or close the store and open it to begin with an empty one.",
@@ -187,7 +187,7 @@ class EmbeddedPostgres:
         self.stop()
 
     def _join(self) -> None:
-        joined = _ready_cluster(self.path, self._version)
+        joined = _open_cluster(self.path, self._version)
         users = self._users
         if users is None:
             users = _open_users(self.path, joined)
@@ -207,7 +207,7 @@ class EmbeddedPostgres:
             return
         with cluster.exclusively(self.path):
             try:
-                data = _data_of(self.path)
+                data = _find_data(self.path)
                 if data is not None and _is_last(users):
                     cluster.Cluster(data, cluster.version_of(data)).ensure_stopped(
                         self._address(data)
@@ -274,7 +274,7 @@ def _is_last(users: int) -> bool:
 
 def _refuse_foreign(path: Path) -> None:
     """Refuse a directory with anything in it that neither Postgres nor we have put there."""
-    if not path.exists() or _data_of(path) is not None:
+    if not path.exists() or _find_data(path) is not None:
         return
     foreign = {entry.name for entry in path.iterdir()} - {_UNFINISHED, _USERS, _MOUNT_POINT}
     if foreign:
@@ -285,12 +285,12 @@ def _refuse_foreign(path: Path) -> None:
         )
 
 
-def _data_of(path: Path) -> Path | None:
+def _find_data(path: Path) -> Path | None:
     """Return the data directory: `path/data`, or `path` itself when it is one already."""
     return next((at for at in (path / _DATA, path) if (at / "PG_VERSION").exists()), None)
 
 
-def _ready_cluster(path: Path, version: int | None) -> cluster.Cluster:
+def _open_cluster(path: Path, version: int | None) -> cluster.Cluster:
     """Return the cluster of a directory, created if there is none; it may not run yet.
 
     Raises:
@@ -299,7 +299,7 @@ def _ready_cluster(path: Path, version: int | None) -> cluster.Cluster:
 
     """
     _refuse_foreign(path)
-    data = _data_of(path)
+    data = _find_data(path)
     if data is None:
         return _new_cluster(path, version or cluster.NEWEST)
     created_by = cluster.version_of(data)
@@ -364,10 +364,10 @@ def path_from_url(url: str) -> Path:
             f"{url!r} names no directory: write embedded:./path, embedded:~/path "
             "or embedded:///absolute/path."
         )
-    return _expanded(text)
+    return _expand(text)
 
 
-def embedded_at(url: str) -> EmbeddedPostgres | None:
+def server_of_url(url: str) -> EmbeddedPostgres | None:
     """Give the server that an `embedded:` URL names; None for a URL of another kind.
 
     Raises:
@@ -386,7 +386,7 @@ def _stop_all() -> None:
             stack.callback(server.stop)
 
 
-def _forget_parents() -> None:
+def _forget_parent_handles() -> None:
     for server in _started:
         server._forget_parent()  # noqa: SLF001 - the class's own module
     _started.clear()
@@ -394,10 +394,10 @@ def _forget_parents() -> None:
 
 atexit.register(_stop_all)
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_forget_parents)
+    os.register_at_fork(after_in_child=_forget_parent_handles)
 
 
-def _expanded(path: str | os.PathLike[str]) -> Path:
+def _expand(path: str | os.PathLike[str]) -> Path:
     try:
         return checked_path(path, "path").expanduser()
     except RuntimeError as error:

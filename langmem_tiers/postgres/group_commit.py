@@ -28,22 +28,22 @@ from typing import Any, NamedTuple
 
 from langmem_tiers.core import errors
 from langmem_tiers.core.threads import Work, adone
-from langmem_tiers.postgres.driver import AWAITED, Deadline, Side
-from langmem_tiers.postgres.flow import Lookup, Rows, Together
+from langmem_tiers.postgres.driver import AWAITED, CallMode, Deadline
+from langmem_tiers.postgres.flow import GroupWrite, Lookup, Rows
 
-MAX_PASSENGERS = 256
+MAX_MEMBERS = 256
 """Callers in one transaction; more only lengthen its locks."""
 
 SHORT_OF_TIME: tuple[errors.ErrorCode, ...] = ("query_timeout", "pool_exhausted")
 """What may not befall a passenger alone: it has more time than the flight of several."""
 
-LANDING_SECONDS = 5.0
+ANSWER_SECONDS = 5.0
 """The time after its deadline that a caller waits to hear of the flight it is on."""
 
 
 @dataclass(slots=True, eq=False)
-class _Ticket:
-    together: Together
+class _Member:
+    together: GroupWrite
     turn: Any
     """An event of the side's: the ticket has flown, or is to fly the others, or to fly alone."""
     deadline: Deadline
@@ -62,21 +62,21 @@ class GroupCommit:
     """Writes of several callers, one transaction after another."""
 
     def __init__(
-        self, fly: Callable[[Sequence[Together], Deadline], Work[None]], side: Side
+        self, fly: Callable[[Sequence[GroupWrite], Deadline], Work[None]], side: CallMode
     ) -> None:
         """Set up; `fly` does all writes in one transaction by a deadline, or none."""
         self._fly = fly
         self._side = side
         self._lock = threading.Lock()
-        self._waiting: list[_Ticket] = []
+        self._waiting: list[_Member] = []
         """Those in flight as well, until they have landed."""
-        self._pilot: _Ticket | None = None
+        self._pilot: _Member | None = None
         """Whose turn it is."""
         self._flights: set[asyncio.Task[None]] = set()
 
-    def join(self, together: Together, deadline: Deadline) -> Work[None]:
+    def join(self, together: GroupWrite, deadline: Deadline) -> Work[None]:
         """Return once it is committed, or raise what went wrong with it."""
-        mine = _Ticket(together, self._side.event(), deadline)
+        mine = _Member(together, self._side.event(), deadline)
         try:
             with self._lock:
                 self._waiting.append(mine)
@@ -96,7 +96,7 @@ class GroupCommit:
         if mine.error is not None:
             raise mine.error
 
-    def _come_to_turn(self, mine: _Ticket) -> Work[None]:
+    def _come_to_turn(self, mine: _Member) -> Work[None]:
         """Wait until a ticket has flown, is to fly the others, or goes alone."""
         if (yield self._side.rung(mine.turn, mine.deadline.part)):
             return
@@ -107,10 +107,10 @@ class GroupCommit:
                 return
         yield from self._landed(mine)
 
-    def _landed(self, mine: _Ticket) -> Work[None]:
+    def _landed(self, mine: _Member) -> Work[None]:
         """Wait for the flight of a ticket, which has a deadline itself."""
         left = mine.deadline.left
-        if not (yield self._side.rung(mine.turn, None if left is None else left + LANDING_SECONDS)):
+        if not (yield self._side.rung(mine.turn, None if left is None else left + ANSWER_SECONDS)):
             raise errors.OutcomeUnknownError(
                 "the writes that this one went with had no answer in time: it may be there or not; "
                 "read it, then repeat the call if it is not"
@@ -121,7 +121,7 @@ class GroupCommit:
         while self._side is AWAITED and self._pilot is not None:
             yield asyncio.wait(self._flights) if self._flights else asyncio.sleep(0)
 
-    def _lift(self, mine: _Ticket) -> Work[None]:
+    def _lift(self, mine: _Member) -> Work[None]:
         """Take off in a task of its own, which goes on without a caller who is cancelled.
 
         Its first caller wakes with the others: whoever writes again at once flies with them again.
@@ -133,10 +133,10 @@ class GroupCommit:
         flight.add_done_callback(self._flights.discard)
         yield from self._landed(mine)
 
-    def _take_off(self, pilot: _Ticket) -> Work[None]:
+    def _take_off(self, pilot: _Member) -> Work[None]:
         """Fly everybody who waits, then give the turn to whoever waits longest."""
         with self._lock:
-            passengers = [ticket for ticket in self._waiting if not ticket.gone][:MAX_PASSENGERS]
+            passengers = [ticket for ticket in self._waiting if not ticket.gone][:MAX_MEMBERS]
             for passenger in passengers:
                 passenger.flying = True
         try:
@@ -152,7 +152,7 @@ class GroupCommit:
         finally:
             self._land(pilot)
 
-    def _land(self, pilot: _Ticket) -> None:
+    def _land(self, pilot: _Member) -> None:
         """Wake who has flown, and give the turn on; done again, it does what is left to do.
 
         So whoever is interrupted at any point of it does it again on the way out.
@@ -171,10 +171,10 @@ class GroupCommit:
             if self._pilot is not None and not self._pilot.lifted:
                 self._pilot.turn.set()
 
-    def _fly_all(self, passengers: Sequence[_Ticket]) -> Work[None]:
+    def _fly_all(self, passengers: Sequence[_Member]) -> Work[None]:
         if not passengers:
             return
-        limit = _limit(passengers)
+        limit = _group_deadline(passengers)
         try:
             yield from self._fly([passenger.together for passenger in passengers], limit)
         except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
@@ -189,7 +189,7 @@ class GroupCommit:
                 for passenger in passengers:
                     yield from self._fly_again(passenger, limit)
 
-    def _fly_again(self, passenger: _Ticket, limit: Deadline) -> Work[None]:
+    def _fly_again(self, passenger: _Member, limit: Deadline) -> Work[None]:
         """Fly one passenger of a failed flight; alone if there is no time left for all."""
         if limit.passed:
             passenger.alone = True
@@ -209,7 +209,7 @@ def is_hopeless(error: Exception) -> bool:
     return gone or errors.has_code(error, "embedded_server")
 
 
-def _limit(passengers: Sequence[_Ticket]) -> Deadline:
+def _group_deadline(passengers: Sequence[_Member]) -> Deadline:
     """Return the deadline of a flight: its only passenger's, or a part of the shortest one."""
     if len(passengers) == 1:
         return passengers[0].deadline
@@ -220,12 +220,12 @@ def _limit(passengers: Sequence[_Ticket]) -> Deadline:
 MAX_LOOKUPS = 256
 """Keys in one statement."""
 
-_TICK_SECONDS = 0.02
+_WATCH_SECONDS = 0.02
 """How often the lookups are asked whether they wait for too long: our own choice. A timer for each
 would cost a tenth of a lookup."""
 
 
-class _Passenger(NamedTuple):
+class _WaitingLookup(NamedTuple):
     """A lookup that waits, and where its rows will be; None tells it to ask alone."""
 
     lookup: Lookup
@@ -241,8 +241,8 @@ class Lookups:
     ) -> None:
         """Set up; `read` answers the rows of keys by a deadline; for None it has one of its own."""
         self._read = read
-        self._waiting: list[_Passenger] = []
-        self._flying: list[_Passenger] = []
+        self._waiting: list[_WaitingLookup] = []
+        self._flying: list[_WaitingLookup] = []
         self._watched = False
         self._busy = False
         self._flight: asyncio.Task[None] | None = None
@@ -264,7 +264,7 @@ class Lookups:
     async def _wait(self, lookup: Lookup, deadline: Deadline) -> Rows:
         """Wait for the next statement to bring the rows; ask alone where it does not set out."""
         answer: asyncio.Future[Rows | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Passenger(lookup, answer, deadline))
+        self._waiting.append(_WaitingLookup(lookup, answer, deadline))
         if not self._watched:
             self._watch()
         rows = await answer
@@ -275,14 +275,14 @@ class Lookups:
         late = [passenger for passenger in self._waiting if passenger.deadline.part_passed]
         for passenger in late:
             self._waiting.remove(passenger)
-            _answer(passenger, None)
+            _set_rows(passenger, None)
         for passenger in self._flying:
             if passenger.deadline.passed and not passenger.found.done():
                 error = passenger.deadline.late("reads that came before it had no answer")
                 passenger.found.set_exception(error)
         self._watched = bool(self._waiting or self._flying)
         if self._watched:
-            asyncio.get_running_loop().call_later(_TICK_SECONDS, self._watch)
+            asyncio.get_running_loop().call_later(_WATCH_SECONDS, self._watch)
 
     async def drain(self) -> None:
         """Wait until nothing is on its way."""
@@ -308,22 +308,22 @@ class Lookups:
             if not isinstance(error, Exception):
                 raise
         else:
-            _hand_out(flying, rows)
+            _distribute(flying, rows)
         finally:
             self._flying = []
             self._go_on()
 
 
-def _hand_out(flying: Sequence[_Passenger], rows: Rows) -> None:
+def _distribute(flying: Sequence[_WaitingLookup], rows: Rows) -> None:
     """Give everybody a row of their own, also those who asked for the same key."""
     by_key: dict[Lookup, Rows] = {}
     for row in rows:
         by_key.setdefault(Lookup(*row[:3]), []).append(row)
     for passenger in flying:
         mine = by_key.get(passenger.lookup)
-        _answer(passenger, [mine.pop()] if mine else [])
+        _set_rows(passenger, [mine.pop()] if mine else [])
 
 
-def _answer(passenger: _Passenger, rows: Rows | None) -> None:
+def _set_rows(passenger: _WaitingLookup, rows: Rows | None) -> None:
     if not passenger.found.done():
         passenger.found.set_result(rows)

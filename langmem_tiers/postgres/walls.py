@@ -32,11 +32,11 @@ ACTING: Final = (
 """Asks for the kind of the connecting role, its name, and the schema of pgvector if the role may
 not look there. It stands here and not in queries.sql as no flow runs it."""
 
-_FOR_SETUP: Final = frozenset({"any_vector", "any_lexeme"})
+_SETUP_STATEMENTS: Final = frozenset({"any_vector", "any_lexeme"})
 """What setup asks, by the rights of whoever connects."""
 
 
-class Sent(NamedTuple):
+class SentCall(NamedTuple):
     """One statement of a round trip."""
 
     call: Call
@@ -51,7 +51,9 @@ class Wall(NamedTuple):
     taken: str | None = None
     """The role that each transaction takes; None if it is that of whoever connects."""
 
-    def behind(self, calls: Sequence[Call], statements: Mapping[str, Statement]) -> Sequence[Sent]:
+    def behind(
+        self, calls: Sequence[Call], statements: Mapping[str, Statement]
+    ) -> Sequence[SentCall]:
         """What is sent for these calls, in their order but for that of several tenants.
 
         Raises:
@@ -59,22 +61,22 @@ class Wall(NamedTuple):
         """
         stands = self.acting == "application" or self.taken is not None
         if not (stands and any(_is_walled(call, statements) for call in calls)):
-            return [*map(Sent, calls, count())]
-        sent: list[Sent] = []
-        by_tenant: dict[str, list[Sent]] = {}
+            return [*map(SentCall, calls, count())]
+        sent: list[SentCall] = []
+        by_tenant: dict[str, list[SentCall]] = {}
         for place, call in enumerate(calls):
             if _is_walled(call, statements):
                 for tenant, part in self._parts(call, statements[call.name]):
-                    by_tenant.setdefault(tenant, []).append(Sent(part, place))
+                    by_tenant.setdefault(tenant, []).append(SentCall(part, place))
             else:
                 sent += self._framed(by_tenant)
                 by_tenant = {}
-                sent.append(Sent(call, place))
+                sent.append(SentCall(call, place))
         return [*sent, *self._framed(by_tenant)]
 
-    def _framed(self, by_tenant: Mapping[str, Sequence[Sent]]) -> Iterator[Sent]:
+    def _framed(self, by_tenant: Mapping[str, Sequence[SentCall]]) -> Iterator[SentCall]:
         for tenant, statements in by_tenant.items():
-            yield Sent(Call("act_for", {"role": self.taken, "tenant": tenant}), None)
+            yield SentCall(Call("act_for", {"role": self.taken, "tenant": tenant}), None)
             yield from statements
 
     def _parts(self, call: Call, statement: Statement) -> Iterator[tuple[str, Call]]:
@@ -90,21 +92,21 @@ class Wall(NamedTuple):
         else:
             for label in distinct:
                 rows = [i for i, row_tenant in enumerate(tenants) if row_tenant == label]
-                yield label, _part(call, statement, rows)
+                yield label, _call_for_rows(call, statement, rows)
 
 
-def entered(sent: Sequence[Sent], settings: Mapping[str, Any]) -> Sequence[Sent]:
+def with_settings(sent: Sequence[SentCall], settings: Mapping[str, Any]) -> Sequence[SentCall]:
     """Add to what is sent a transaction's settings, with its first tenant if any."""
     names_tenant = bool(sent) and sent[0].place is None
     whose = sent[0].call.params if names_tenant else {"role": None, "tenant": ""}
-    return [Sent(Call("enter", {**settings, **whose}), None), *sent[names_tenant:]]
+    return [SentCall(Call("enter", {**settings, **whose}), None), *sent[names_tenant:]]
 
 
 def _is_walled(call: Call, statements: Mapping[str, Statement]) -> bool:
-    return statements[call.name].walled and call.name not in _FOR_SETUP
+    return statements[call.name].walled and call.name not in _SETUP_STATEMENTS
 
 
-def _part(call: Call, statement: Statement, rows: Sequence[int]) -> Call:
+def _call_for_rows(call: Call, statement: Statement, rows: Sequence[int]) -> Call:
     """The same call for some of its rows."""
     kept = {
         name: type(values)(values[i] for i in rows)
@@ -119,7 +121,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class WallCheck:
     """One thing that has to hold."""
 
     check: str
@@ -131,13 +133,13 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
+class WallReport:
     """What was found of a database, as one login sees it."""
 
     login: str
     looked_at: str
     """The role that was looked at: an application's, where the login is no application's."""
-    checks: tuple[Check, ...]
+    checks: tuple[WallCheck, ...]
     backup: str
     """The way to dump all tenants."""
 
@@ -147,7 +149,7 @@ class Examination:
         return all(check.ok for check in self.checks)
 
 
-def examine(options: StoreOptions, acting: Role) -> Flow[Examination]:
+def examine_walls(options: StoreOptions, acting: Role) -> Flow[WallReport]:
     """Look at the wall; where the login looks over it, as an application's role would see it."""
     names = options.roles.names
     schemas = [options.schema(name) for name in ("memory", *TIERS)]
@@ -161,7 +163,7 @@ def examine(options: StoreOptions, acting: Role) -> Flow[Examination]:
     )
     again = f"as the owner remove the setting 'walls' from {schemas[0]}.settings, then run setup"
     findings = (
-        *_of_login(login, names),
+        *_login_findings(login, names),
         (
             "every table with a tenant is walled",
             [name for name, forced, *_ in tables if not forced],
@@ -193,7 +195,7 @@ def examine(options: StoreOptions, acting: Role) -> Flow[Examination]:
             "as the owner ALTER TABLE … ENABLE TRIGGER USER; no log has what was written meanwhile",
         ),
     )
-    checks = tuple(lacking(*finding) for finding in findings)
+    checks = tuple(make_check(*finding) for finding in findings)
     owner, looks_over_walls = login[9:]
     backup = f"pg_dump as {owner}, the owner"
     if not looks_over_walls:
@@ -201,10 +203,10 @@ def examine(options: StoreOptions, acting: Role) -> Flow[Examination]:
             f"pg_dump --enable-row-security as {owner}, the owner, who sees all rows; without the "
             "option Postgres refuses it"
         )
-    return Examination(login=login[0], looked_at=as_role or login[0], checks=checks, backup=backup)
+    return WallReport(login=login[0], looked_at=as_role or login[0], checks=checks, backup=backup)
 
 
-def _of_login(login: Row, names: Mapping[str, str]) -> Iterator[tuple[str, list[str], str]]:
+def _login_findings(login: Row, names: Mapping[str, str]) -> Iterator[tuple[str, list[str], str]]:
     """What does not hold of the roles and of who connects, by check, and what to do about it."""
     who, application = login[0], names["application"]
     yield (
@@ -231,9 +233,9 @@ def _of_login(login: Row, names: Mapping[str, str]) -> Iterator[tuple[str, list[
         yield check, [who] if fails else [], own
 
 
-def lacking(check: str, failing: Sequence[str], advice: str) -> Check:
+def make_check(check: str, failing: Sequence[str], advice: str) -> WallCheck:
     """A check that fails for what was found."""
     if not failing:
-        return Check(check=check, ok=True)
+        return WallCheck(check=check, ok=True)
     more = f" and {len(failing) - _SHOWN} more" if len(failing) > _SHOWN else ""
-    return Check(check=check, ok=False, found=", ".join(failing[:_SHOWN]) + more, advice=advice)
+    return WallCheck(check=check, ok=False, found=", ".join(failing[:_SHOWN]) + more, advice=advice)

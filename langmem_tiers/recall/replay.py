@@ -25,7 +25,7 @@ from langmem_tiers.core.errors import DatabaseError, InvalidInputError, short
 from langmem_tiers.core.memory import Moment, Recollection, Recollections
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, off_loop, rows_of
 from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.recall.ranking import DEFAULT_FLOOR, PROFILES, Floor, Profile
 from langmem_tiers.recall.recall import (
@@ -155,7 +155,7 @@ class Recording(NamedTuple):
             return
         ((forgotten,),) = before[0]
         size = _ROW * sum(len(answer.rows) for answer, _ in recalls)
-        calls = yield from apart(
+        calls = yield from off_loop(
             lambda: [self._call(*each, forgotten, moment) for each in recalls], size
         )
         share = Call("share_recalls", {"tenant": recalls[0][0].sought.ask.tenant})

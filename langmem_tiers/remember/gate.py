@@ -35,7 +35,7 @@ from langmem_tiers.core.memory import (
     encode,
 )
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
-from langmem_tiers.postgres.flow import Flow, each_apart
+from langmem_tiers.postgres.flow import Flow, map_off_loop
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import OUR_OWN, Finding, instructions_in
 from langmem_tiers.remember.new import (
@@ -47,7 +47,7 @@ from langmem_tiers.remember.new import (
     recalled_texts,
 )
 from langmem_tiers.remember.review import BEST, Panel, Reviewers, instructing
-from langmem_tiers.store.write import Room
+from langmem_tiers.store.write import Capacity
 
 LONGEST: Final = 1_000_000
 """Characters of one memory."""
@@ -330,12 +330,12 @@ class Gate:
         """Whether models have a say: none is asked of what is refused or held without them."""
         return replace(self, reviewers=None).of(one).decision is Decision.ACCEPT
 
-    def rooms(self, memory_type: str, tier: Tier) -> tuple[Room, ...]:
+    def rooms(self, memory_type: str, tier: Tier) -> tuple[Capacity, ...]:
         """How many memories the place of such a memory holds."""
         of_type = self.policy.capacity.get(memory_type)
         of_tier = self.policy.tier_capacity.get(tier)
-        own = () if of_type is None else (Room(of_type, memory_type=memory_type),)
-        return own if of_tier is None else (*own, Room(of_tier, tier=tier))
+        own = () if of_type is None else (Capacity(of_type, memory_type=memory_type),)
+        return own if of_tier is None else (*own, Capacity(of_tier, tier=tier))
 
     def trusting(self, one: NewMemory) -> NewMemory:
         """A memory that is trusted no further than its source."""
@@ -356,7 +356,7 @@ class Gate:
                 threshold=self.policy.trust.below(one.memory_type or "episodic"),
             )
 
-        return each_apart(screened, extent_of(memories), memories)
+        return map_off_loop(screened, extent_of(memories), memories)
 
 
 def keepable(text: str, policy: GatePolicy, detectors: Sequence[Detector]) -> str:

@@ -34,7 +34,7 @@ from langmem_tiers.core.memory import (
 )
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, SMALL_TALK, encode_value, told, trust_of
-from langmem_tiers.postgres.flow import AT_ONCE, extent
+from langmem_tiers.postgres.flow import CHARACTERS_ON_LOOP, reading_size
 from langmem_tiers.recall.means import means
 from langmem_tiers.store.write import Write
 
@@ -273,8 +273,8 @@ def extent_of(memories: Iterable[NewMemory]) -> int:
     for one in memories:
         lists = [one.tags, one.derived_from, one.entities, one.recalled]
         mappings = [one.context, one.success_metrics, one.metadata, one.further]
-        found += extent([one.content, *lists, *mappings])
-        if found > AT_ONCE:
+        found += reading_size([one.content, *lists, *mappings])
+        if found > CHARACTERS_ON_LOOP:
             break
     return found
 

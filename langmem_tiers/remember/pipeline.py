@@ -33,7 +33,16 @@ from langmem_tiers.core.memory import (
 )
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, content_of, lexical_text
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, ask_model, each_apart, extent, lasts
+from langmem_tiers.postgres.flow import (
+    Call,
+    Flow,
+    Query,
+    Row,
+    ask_model,
+    extend_deadline,
+    map_off_loop,
+    reading_size,
+)
 from langmem_tiers.remember import new
 from langmem_tiers.remember.echo import RecalledLately, echo_of
 from langmem_tiers.remember.gate import Decision, Gate, Places, Verdict
@@ -105,7 +114,7 @@ class Pipeline:
             InvalidInputError: for what cannot be stored, or is derived from what is not there;
                 nothing was.
         """
-        yield from lasts(len(memories))
+        yield from extend_deadline(len(memories))
         memories, writes = yield from self.validated(memories, context)
         verdicts = yield from self.screened(memories, writes, context)
         several, passing, repeated = list[NewMemory](), list[Write](), list[tuple[Place, str]]()
@@ -175,7 +184,7 @@ class Pipeline:
         for one in memories:
             several.append(self.gate.trusting(new.read_once(one, bounds)))
         check = partial(self.checked, context=context)
-        writes = yield from each_apart(check, new.extent_of(several), several)
+        writes = yield from map_off_loop(check, new.extent_of(several), several)
         return several, writes
 
     # Screen
@@ -201,8 +210,8 @@ class Pipeline:
             compared += [known.content for known in repeatable]
         long = new.extent_of(memories)
         contents = [one.content for one in memories]
-        reads = long + extent(compared)
-        echoes = yield from each_apart(echo_of, reads, contents, recalled)
+        reads = long + reading_size(compared)
+        echoes = yield from map_off_loop(echo_of, reads, contents, recalled)
         candidates, named, copied = list[NewMemory](), dict[int, Known](), list[int]()
         for at, (one, echo) in enumerate(zip(memories, echoes, strict=True)):
             unnamed = echo is not None and echo.key is None  # there is nothing to look up
@@ -218,7 +227,7 @@ class Pipeline:
         if gate.panel is not None:
             reviews = yield from self._reviews(gate.panel, candidates, long)
         given = map(reviews.get, count())
-        verdicts = yield from each_apart(gate.of, long, candidates, given)
+        verdicts = yield from map_off_loop(gate.of, long, candidates, given)
         for at, repeated in sources.items():
             verdicts[at] = replace(verdicts[at], sources=repeated)
         return verdicts
@@ -305,7 +314,7 @@ class Pipeline:
         self, panel: Panel, candidates: Sequence[NewMemory], long: int
     ) -> Flow[Mapping[int, ReviewResult]]:
         """What chat models say of those that they are asked about, by place; all at once."""
-        needed = yield from each_apart(self.gate.asks, long, candidates)
+        needed = yield from map_off_loop(self.gate.asks, long, candidates)
         asked = [at for at, one in enumerate(needed) if one]
         if not asked:
             return {}

@@ -13,7 +13,7 @@ from uuid import uuid4
 from langmem_tiers.core.checks import is_number
 from langmem_tiers.core.memory import Moment, Place
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.store.write import Room, Write
+from langmem_tiers.store.write import Capacity, Write
 
 HALF_LIFE: Final = timedelta(days=30)
 """After this an accessless memory's freshness counts half, as its strength does."""
@@ -103,7 +103,7 @@ def evictions(
     ]
 
 
-def _rooms(one: Write) -> list[tuple[Place, Room]]:
+def _rooms(one: Write) -> list[tuple[Place, Capacity]]:
     """Return where a write needs room: what is held is not recalled, and needs none."""
     return [] if one.held or one.value is None else [(one.place, room) for room in one.rooms]
 
@@ -117,12 +117,12 @@ class _Rooms:
 
     def __init__(
         self,
-        standing: Mapping[tuple[Place, Room], Sequence[Row]],
+        standing: Mapping[tuple[Place, Capacity], Sequence[Row]],
         replacing: Collection[tuple[Place, str]],
         now: datetime,
     ) -> None:
         """Hold the memories of each bounded place, and the keys that are taken."""
-        self._there: dict[tuple[Place, Room], dict[_Name, Occupant]] = {
+        self._there: dict[tuple[Place, Capacity], dict[_Name, Occupant]] = {
             where: {
                 (key, False): Occupant(key, created_at, importance, strength, trust, id=number)
                 for number, key, created_at, importance, strength, trust in rows
@@ -165,7 +165,7 @@ class _Rooms:
                 self.evicted[number] = each._replace(by=one.key)
 
     def _leaving(
-        self, one: Write, where: tuple[Place, Room], gone: Collection[_Name]
+        self, one: Write, where: tuple[Place, Capacity], gone: Collection[_Name]
     ) -> dict[_Name, str] | None:
         """Find what goes from a place for a write, and why; None if that is not enough.
 
@@ -205,7 +205,7 @@ def make_room(
     refused where the least worthy came in with it and is worth as much. A write never displaces a
     memory that is trusted more, that it came from, or that it spares.
     """
-    incoming: dict[tuple[Place, Room], list[str]] = {}
+    incoming: dict[tuple[Place, Capacity], list[str]] = {}
     for one in writes:
         for where in _rooms(one):
             incoming.setdefault(where, []).append(one.key)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from langmem_tiers.core.reading import normalised
-from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop, rows_of
 
 FORGOTTEN: Final = "it was forgotten; readmit lets it back"
 """Why something is refused that comes again."""
@@ -49,7 +49,7 @@ def buried(tenant: str, contents: Sequence[str]) -> Flow[dict[str, str]]:
     if not rows or not contents:
         return {}
     keyed = Hashes(bytes.fromhex(rows[0][0]))
-    named: dict[str, str] = yield from apart(
+    named: dict[str, str] = yield from off_loop(
         lambda: {one: keyed.of(one) for one in contents}, sum(map(len, contents))
     )
     several = sorted(set(named.values()))

@@ -23,12 +23,12 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import QUARANTINED, THRESHOLD, TIERS, Moment, Place, Source, Tier
 from langmem_tiers.core.values import content_of, encode_value
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, Together
+from langmem_tiers.postgres.flow import Call, Flow, GroupWrite, Query, Rows
 from langmem_tiers.remember import room
 from langmem_tiers.remember.gate import SPOKEN_FOR, derived_trust
 from langmem_tiers.store import write as stored
 from langmem_tiers.store.flows import StoreFlows
-from langmem_tiers.store.write import Write, Writing, keys_of
+from langmem_tiers.store.write import Write, WriteBatch, keys_of
 
 A_USERS_OWN: Final = "what is a user's own"
 """What is told of a memory, in place of its key, where everybody reads it."""
@@ -102,9 +102,11 @@ def write(
     if not last:
         return Applied()
     yield from store.refresh_state()
-    writing = Writing(last, (yield from stored.embed(last, store.options)), store.moment())
+    writing = WriteBatch(
+        last, (yield from stored.embed_writes(last, store.options)), store.moment()
+    )
     if check is None and not needs_admission(last):
-        yield Together(writing, store.carry_out)
+        yield GroupWrite(writing, store.carry_out)
         return Applied(last)
     looks = () if check is None else (check.looks(writing.moment),)
 
@@ -146,7 +148,7 @@ def write_if(
     `vectors` are given.
     """
     if vectors is None:
-        vectors = yield from stored.embed(writes, options)
+        vectors = yield from stored.embed_writes(writes, options)
     lock: tuple[Call, ...] = (stored.lock_writes(writes, options, keys),)
     if calls:
         _, *answers = yield Query((*lock, *calls))
@@ -165,7 +167,7 @@ def write_if(
         evicted = room.evicted_calls(applied.evicted, now)
         evicted += stored.delete_calls(going, TIERS)
     yield from stored.carry_out(
-        Writing(applied.writes, vectors, moment),
+        WriteBatch(applied.writes, vectors, moment),
         options=options,
         tier=tier,
         lock=lock,

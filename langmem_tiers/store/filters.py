@@ -54,7 +54,7 @@ def compile_filter(
     compiled = (
         condition
         for key, wanted in search_filter.items()
-        for condition in _compile((_label(key),), wanted, bounds)
+        for condition in _compile((_check_filter_key(key),), wanted, bounds)
     )
     try:
         return bounds.conditions(compiled)
@@ -79,16 +79,18 @@ def _compile(path: tuple[str, ...], wanted: object, bounds: Bounds) -> Iterator[
         yield _equal(path, wanted, "eq", bounds)
     elif any(isinstance(key, str) and key.startswith("$") for key in wanted):
         for operator, operand in wanted.items():
-            yield _apply(path, operator, operand, bounds)
+            yield _apply_operator(path, operator, operand, bounds)
     elif len(path) >= bounds.value_depth:
         raise bounds.too_deep("a filter")
     else:
         yield Condition(path, "type", "object")
         for key, part in wanted.items():
-            yield from _compile((*path, _label(key)), part, bounds)
+            yield from _compile((*path, _check_filter_key(key)), part, bounds)
 
 
-def _apply(path: tuple[str, ...], operator: object, operand: object, bounds: Bounds) -> Condition:
+def _apply_operator(
+    path: tuple[str, ...], operator: object, operand: object, bounds: Bounds
+) -> Condition:
     if operator not in _OPERATORS:
         raise InvalidInputError(
             f"unknown filter operator {short(operator)}; known: {', '.join(_OPERATORS)}",
@@ -97,9 +99,9 @@ def _apply(path: tuple[str, ...], operator: object, operand: object, bounds: Bou
     if operator in ("$eq", "$ne"):
         return _equal(path, operand, operator[1:], bounds)
     if operator == "$contains":
-        return _held(path, operand, bounds)
+        return _contains(path, operand, bounds)
     if isinstance(operand, float) and not math.isfinite(operand):
-        return _beyond(path, operator, operand)
+        return _compare_nonfinite(path, operator, operand)
     return Condition(path, _COMPARISONS[operator], _json(operand, bounds))
 
 
@@ -109,7 +111,7 @@ def _equal(path: tuple[str, ...], operand: object, op: str, bounds: Bounds) -> C
     return Condition(path, op, _json(operand, bounds))
 
 
-def _held(path: tuple[str, ...], operand: object, bounds: Bounds) -> Condition:
+def _contains(path: tuple[str, ...], operand: object, bounds: Bounds) -> Condition:
     operands = operand if isinstance(operand, list | tuple) else [operand]
     if any(isinstance(item, Mapping | list | tuple) for item in operands):
         raise InvalidInputError(
@@ -120,14 +122,14 @@ def _held(path: tuple[str, ...], operand: object, bounds: Bounds) -> Condition:
     return Condition(path, "contains", _json(operand, bounds))
 
 
-def _beyond(path: tuple[str, ...], operator: str, operand: float) -> Condition:
+def _compare_nonfinite(path: tuple[str, ...], operator: str, operand: float) -> Condition:
     """Every number lies below infinity and above minus infinity; nothing compares to NaN."""
     upward = operator in ("$lt", "$lte")
     holds = not math.isnan(operand) and (operand > 0) == upward
     return Condition(path, "type", "number") if holds else Condition(path, "never", "null")
 
 
-def _label(key: object) -> str:
+def _check_filter_key(key: object) -> str:
     if not isinstance(key, str):
         raise InvalidInputError(
             f"a filter key is a string, not {type(key).__name__}", code="invalid_filter"

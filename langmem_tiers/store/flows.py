@@ -22,12 +22,12 @@ from langmem_tiers.core.errors import DatabaseError, across_tenants
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres import flow, migrate
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, unhurried
+from langmem_tiers.postgres.flow import Ask, Call, Flow, GroupWrite, Query, Row, without_deadline
 from langmem_tiers.postgres.group_commit import is_hopeless
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.store import ops, read, upkeep, write
-from langmem_tiers.store.read import Found, Mortal, Read, Reading
-from langmem_tiers.store.write import Writing
+from langmem_tiers.store.read import ExpiringRow, ItemRow, ReadRequest, ReadScope
+from langmem_tiers.store.write import WriteBatch
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ PATIENCE_SECONDS = 2.0
 LAST_PATIENCE_SECONDS = 10.0
 """The same of a store that is closed, which has no other time to write them."""
 
-LOST_SECONDS = 30.0
+ABANDONED_SECONDS = 30.0
 """After how long nobody waits for what was begun: its event loop is gone."""
 
 RETRY_SECONDS = 60.0
@@ -61,13 +61,13 @@ RETRY_SECONDS = 60.0
 BUSY_SECONDS = 10.0
 """The same after somebody else's lock kept them from being written."""
 
-KEPT_ENTRIES = 10_000
+MAX_ENTRIES = 10_000
 """The memories whose counts are kept while Postgres refuses them; further ones go uncounted."""
 
 _Key: TypeAlias = tuple[str, int]
 
 
-class Taken(NamedTuple):
+class AccessBatch(NamedTuple):
     """Accesses handed over to be written: how many by (tenant, id), and when the last was.
 
     `written` are the memories whose accesses were written before. One of them may have been deleted
@@ -110,7 +110,7 @@ class AccessBuffer:
         self._writing: Future[None] | None = None
         self._begun_at = 0.0
 
-    def add(self, rows: Iterable[Mortal], now: datetime) -> None:
+    def add(self, rows: Iterable[ExpiringRow], now: datetime) -> None:
         """Note that these memories were read."""
         with self._lock:
             if not self._pending:
@@ -141,14 +141,14 @@ class AccessBuffer:
         """Whether some are being written in the background."""
         if self._writing is None or self._writing.done():
             return False
-        return time.monotonic() - self._begun_at <= LOST_SECONDS
+        return time.monotonic() - self._begun_at <= ABANDONED_SECONDS
 
     def wait(self) -> None:
         """Wait for what is being written in the background."""
         if self._writing is not None and self.under_way:
-            wait([self._writing], timeout=LOST_SECONDS)
+            wait([self._writing], timeout=ABANDONED_SECONDS)
 
-    def take(self, *, last: bool = False) -> Taken | None:
+    def take(self, *, last: bool = False) -> AccessBatch | None:
         """Hand over everything there is, to be written or given back.
 
         The `last` time that is also what was written before, where nothing is left to count.
@@ -157,9 +157,9 @@ class AccessBuffer:
             if self._last is None or not (self._pending or (last and self._written)):
                 return None
             pending, self._pending = self._pending, {}
-            return Taken(pending, self._last, self._written)
+            return AccessBatch(pending, self._last, self._written)
 
-    def give_back(self, taken: Taken) -> None:
+    def give_back(self, taken: AccessBatch) -> None:
         """Keep what was not written for the next time."""
         with self._lock:
             if not self._pending:
@@ -168,7 +168,7 @@ class AccessBuffer:
             for key, count in taken.counts.items():
                 self._count(key, count)
 
-    def wrote(self, taken: Taken) -> None:
+    def wrote(self, taken: AccessBatch) -> None:
         """Writing went well (again)."""
         self._written = taken.counts.keys()
         self._resting_until = None
@@ -182,7 +182,7 @@ class AccessBuffer:
                 "%g seconds, and the counts of up to %d memories are kept until then",
                 error,
                 seconds,
-                KEPT_ENTRIES,
+                MAX_ENTRIES,
             )
         self._resting_until = time.monotonic() + seconds
 
@@ -190,27 +190,27 @@ class AccessBuffer:
         counted = self._pending.get(key)
         if counted is not None:
             self._pending[key] = counted + count
-        elif self._resting_until is None or len(self._pending) < KEPT_ENTRIES:
+        elif self._resting_until is None or len(self._pending) < MAX_ENTRIES:
             self._pending[key] = count
 
 
 _buffers: weakref.WeakSet[AccessBuffer] = weakref.WeakSet()
 
 
-def _forget_parents() -> None:
+def _forget_parent_counts() -> None:
     """Leave to a parent process the counts that it writes, in a fork."""
     for buffer in _buffers:
         buffer._begin_anew()  # noqa: SLF001 - the class's own module
 
 
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_forget_parents)
+    os.register_at_fork(after_in_child=_forget_parent_counts)
 
 
 # What a store does
 
 
-class Kept:
+class SharedObjects:
     """One object of each kind, made when it is first asked for; several threads may use it.
 
     A graph makes a coordinator for each of its nodes, which find here what the earlier ones know.
@@ -251,7 +251,7 @@ class StoreFlows:
         self.ann_tiers: Sequence[Tier] = ()
         self._state_expires = -math.inf
         self._accesses = AccessBuffer()
-        self.kept = Kept()
+        self.kept = SharedObjects()
         self.runner: Runner | None = None
         """Begins what no call waits for; without it, that is done when it has to be."""
         self._told_of_lives = False
@@ -267,12 +267,12 @@ class StoreFlows:
         todo = self.options.bounds.batched(operations)
         if len(todo) == 1 and isinstance(todo[0], GetOp):
             return [(yield from self._get(todo[0], tier))]
-        yield from flow.lasts(len(todo))
+        yield from flow.extend_deadline(len(todo))
         puts = {i: op for i, op in enumerate(todo) if isinstance(op, PutOp)}
         reads = {i: self._asked(op) for i, op in enumerate(todo) if i not in puts}
         writing = (yield from self._writing(puts.values())) if puts else None
         if writing is not None and not reads and tier is None:
-            yield Together(writing, self.carry_out)
+            yield GroupWrite(writing, self.carry_out)
             return [None] * len(todo)
         asked = list(reads.values())
         lock = None if writing is None else write.lock_writes(writing.writes, self.options)
@@ -286,17 +286,17 @@ class StoreFlows:
             results[i] = self._result(answer)
         return results
 
-    def _writing(self, puts: Collection[PutOp]) -> Flow[Writing]:
+    def _writing(self, puts: Collection[PutOp]) -> Flow[WriteBatch]:
         """What a batch writes: checked, one write a key, with the vectors of its texts."""
-        long = flow.extent([op.value for op in puts])
-        writes = yield from flow.apart(
+        long = flow.reading_size([op.value for op in puts])
+        writes = yield from flow.off_loop(
             lambda: [ops.to_write(op, self.options) for op in puts], long
         )
         last = write.last_writes(writes)
         yield from self.refresh_state()
-        return Writing(last, (yield from write.embed(last, self.options)), self.moment())
+        return WriteBatch(last, (yield from write.embed_writes(last, self.options)), self.moment())
 
-    def _asked(self, op: Op) -> Read:
+    def _asked(self, op: Op) -> ReadRequest:
         """A read, checked at the door: an application's is about one tenant."""
         asked = ops.to_read(op, self.options.bounds)
         if not asked.tenant:
@@ -308,9 +308,9 @@ class StoreFlows:
         if self.acting == "application":
             raise across_tenants(what)
 
-    def carry_out(self, writings: Sequence[Writing]) -> Flow[None]:
+    def carry_out(self, writings: Sequence[WriteBatch]) -> Flow[None]:
         """Write for several calls, which waited for it together, in one transaction."""
-        merged = write.merged(writings)
+        merged = write.merge_batches(writings)
         lock = write.lock_writes(merged.writes, self.options)
         yield from write.carry_out(merged, options=self.options, lock=(lock,))
 
@@ -323,21 +323,21 @@ class StoreFlows:
         rows = yield read.lookup(asked)
         if not rows:
             return None
-        row, reading = Found(*rows[0]), self._reading(tier)
+        row, reading = ItemRow(*rows[0]), self._reading(tier)
         if not reading.sees(row):
             return None
         yield from self.mark((row,), reading.moment, (row,) if asked.refresh else ())
         return ops.to_item(row)
 
     def read(
-        self, reads: Sequence[Read], tier: Tier | None, lock: Call | None = None
+        self, reads: Sequence[ReadRequest], tier: Tier | None, lock: Call | None = None
     ) -> Flow[list[Any]]:
         """Answer reads; with a lock, take it first and leave the transaction open."""
         if not reads:
             return []
         self.begin_to_flush()
         vectors: Mapping[str, PackedVector | None] = {}
-        if searches := [request for request in reads if isinstance(request, read.Search)]:
+        if searches := [request for request in reads if isinstance(request, read.SearchRequest)]:
             yield from self.refresh_state()
             vectors = yield from flow.embed_texts(
                 [search.text or "" for search in searches], self.options
@@ -345,27 +345,27 @@ class StoreFlows:
         if lock is not None:
             yield Query((lock,))
         reading = self._reading(tier)
-        return (yield from read.read(reads, vectors, reading=reading, commit=lock is None))
+        return (yield from read.answer_reads(reads, vectors, reading=reading, commit=lock is None))
 
-    def note(self, reads: Sequence[Read], answers: Sequence[Any]) -> Flow[None]:
+    def note(self, reads: Sequence[ReadRequest], answers: Sequence[Any]) -> Flow[None]:
         """What a read leaves behind, once it has succeeded."""
-        got = [answer for answer in answers if isinstance(answer, Found)]
+        got = [answer for answer in answers if isinstance(answer, ItemRow)]
         listed = (item for each in answers if isinstance(each, list) for item in each)
-        rows = [item for item in listed if isinstance(item, Found)]
+        rows = [item for item in listed if isinstance(item, ItemRow)]
         if rows and self.options.audit.reads:
             yield from self._log_read(rows)
-        yield from self.mark(got, self.moment(), read.refreshed(reads, answers))
+        yield from self.mark(got, self.moment(), read.rows_to_refresh(reads, answers))
 
     def _result(self, answer: Any) -> Result:
-        if isinstance(answer, Found):
+        if isinstance(answer, ItemRow):
             return ops.to_item(answer)
-        if isinstance(answer, list) and answer and isinstance(answer[0], Found):
+        if isinstance(answer, list) and answer and isinstance(answer[0], ItemRow):
             return list(ops.to_search_items(answer, self.distance))
         return [tuple(labels) for labels in answer] if isinstance(answer, list) else None
 
-    def _reading(self, tier: Tier | None) -> Reading:
+    def _reading(self, tier: Tier | None) -> ReadScope:
         tiers = TIERS if tier is None else (tier,)
-        return Reading(self.options, self.moment(), tiers, self.ann_tiers)
+        return ReadScope(self.options, self.moment(), tiers, self.ann_tiers)
 
     def moment(self) -> Moment:
         """When a call happens, and what it is to see."""
@@ -383,7 +383,7 @@ class StoreFlows:
         taken = self._accesses.take(last=last)
         if taken is None:
             return
-        limit = () if seconds is None else (_limit(seconds),)
+        limit = () if seconds is None else (_limit_time(seconds),)
         try:
             yield Query((*limit, *taken.calls), commit=True)
         except BaseException:  # also where a caller was cancelled meanwhile
@@ -429,9 +429,9 @@ class StoreFlows:
 
     def mark(
         self,
-        rows: Sequence[Mortal],
+        rows: Sequence[ExpiringRow],
         moment: Moment,
-        refreshed: Sequence[Mortal] | None = None,
+        refreshed: Sequence[ExpiringRow] | None = None,
     ) -> Flow[None]:
         """Count what was read, and begin its life again, or that of the `refreshed`.
 
@@ -446,13 +446,13 @@ class StoreFlows:
         mortal = [row for row in lives if row.ttl_minutes is not None]
         try:
             if mortal:
-                yield from read.extend(mortal, moment)
+                yield from read.extend_lives(mortal, moment)
         except DatabaseError as error:
             if not self._told_of_lives:
                 _log.warning("reads go on, but do not extend the life of what they read: %s", error)
             self._told_of_lives = True
 
-    def _log_read(self, rows: Sequence[Mortal]) -> Flow[None]:
+    def _log_read(self, rows: Sequence[ExpiringRow]) -> Flow[None]:
         ids: dict[str, list[int]] = {}
         for row in rows:
             ids.setdefault(row.tenant, []).append(row.id)
@@ -470,7 +470,7 @@ class StoreFlows:
         ttl = self._ttl()
         return ttl.get("default_ttl") if ttl else None
 
-    @unhurried
+    @without_deadline
     def set_up(self) -> Flow[None]:
         """Create or migrate the schema."""
         yield from migrate.set_up(self.options, self._clock())
@@ -493,12 +493,12 @@ class StoreFlows:
             for begin in self._upkeep.due(state):
                 self.runner.at_length(self._kept_up(begin))
 
-    @unhurried
+    @without_deadline
     def _kept_up(self, begin: Callable[[], Flow[bool]]) -> Flow[None]:
         if (yield from begin()):
             self._state_expires = -math.inf
 
-    @unhurried
+    @without_deadline
     def optimize(self) -> Flow[tuple[Tier, ...]]:
         """Tidy up, count large tenants, and build HNSW indexes where they pay; the tiers built."""
         self.refuse_application("optimize")
@@ -506,13 +506,13 @@ class StoreFlows:
         self._state_expires = -math.inf
         return built
 
-    @unhurried
+    @without_deadline
     def sweep(self) -> Flow[int]:
         """Remove what has expired, and what waits in vain for an outcome; how many memories."""
         self.refuse_application("a sweep")
         return (yield from upkeep.sweep(self._clock(), self.options))
 
-    @unhurried
+    @without_deadline
     def tend(self) -> Flow[int]:
         """What a sweeper does each time: sweep, then optimize; how many were removed."""
         removed = yield from self.sweep()
@@ -520,5 +520,5 @@ class StoreFlows:
         return removed
 
 
-def _limit(seconds: float) -> Call:
+def _limit_time(seconds: float) -> Call:
     return Call("limit_time", {"milliseconds": str(round(seconds * 1000))})

@@ -25,7 +25,7 @@ from langmem_tiers.core.memory import TIERS, Place, Tier, decode, encode, scope
 from langmem_tiers.core.values import encode_value, told
 from langmem_tiers.core.vectors import MAX_FIELD_BYTES, Distance
 from langmem_tiers.store.filters import compile_filter, text_array
-from langmem_tiers.store.read import Found, Get, ListNamespaces, Read, Search
+from langmem_tiers.store.read import GetRequest, ItemRow, ListRequest, ReadRequest, SearchRequest
 from langmem_tiers.store.write import Write
 
 _MAX_TTL_MINUTES = 1e9
@@ -48,7 +48,7 @@ NEVER: Final = _Never("inf")
 """The TTL that a tier's view gives for None: no expiry, whatever the tier's own life is."""
 
 
-def to_read(op: Op, bounds: Bounds = DEFAULT) -> Read:
+def to_read(op: Op, bounds: Bounds = DEFAULT) -> ReadRequest:
     """Check and translate an operation that reads.
 
     Raises:
@@ -67,11 +67,11 @@ def to_read(op: Op, bounds: Bounds = DEFAULT) -> Read:
     )
 
 
-def to_get(op: GetOp) -> Get:
+def to_get(op: GetOp) -> GetRequest:
     """Check and translate a get."""
     _check_labels(op, op.namespace)
     place = encode(op.namespace) if op.namespace else _NOWHERE
-    return Get(place, check_key(op.key), _refresh(op.refresh_ttl))
+    return GetRequest(place, check_key(op.key), _refresh(op.refresh_ttl))
 
 
 def to_write(op: PutOp, options: StoreOptions) -> Write:
@@ -104,7 +104,7 @@ def to_tier(name: object) -> Tier:
     return Tier(str(name))
 
 
-def to_item(row: Found) -> base.Item:
+def to_item(row: ItemRow) -> base.Item:
     """A row as LangGraph's item."""
     return base.Item(
         value=row.value,
@@ -115,7 +115,7 @@ def to_item(row: Found) -> base.Item:
     )
 
 
-def to_search_items(page: Sequence[Found], distance: Distance) -> list[SearchItem]:
+def to_search_items(page: Sequence[ItemRow], distance: Distance) -> list[SearchItem]:
     """Rows as LangGraph's search items, with their scores where there was a query."""
     score = distance.score
     return [
@@ -142,7 +142,7 @@ def _check_labels(op: Op, labels: Sequence[str]) -> None:
     base.validate_op_namespace(op)
 
 
-def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> Search:
+def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> SearchRequest:
     """Check and translate a search."""
     _check_labels(op, op.namespace_prefix)
     if op.query is not None and not isinstance(op.query, str):
@@ -150,7 +150,7 @@ def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> Search:
     if op.query:
         bounds.check_query(op.query)
         utf8_bytes(op.query, "query")
-    return Search(
+    return SearchRequest(
         scope=scope(op.namespace_prefix),
         conditions=compile_filter(op.filter, bounds),
         text=op.query or None,
@@ -160,7 +160,7 @@ def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> Search:
     )
 
 
-def _list_namespaces(op: base.ListNamespacesOp, bounds: Bounds) -> ListNamespaces:
+def _list_namespaces(op: base.ListNamespacesOp, bounds: Bounds) -> ListRequest:
     matches: object = () if op.match_conditions is None else op.match_conditions
     if not isinstance(matches, tuple | list):
         raise InvalidTypeError(
@@ -169,7 +169,7 @@ def _list_namespaces(op: base.ListNamespacesOp, bounds: Bounds) -> ListNamespace
     conditions = [_match(condition) for condition in bounds.conditions(matches)]
     tenants = {labels[0] for kind, labels in conditions if kind == "prefix" and labels}
     depth = op.max_depth
-    return ListNamespaces(
+    return ListRequest(
         tenant=tenants.pop() if len(tenants) == 1 and "*" not in tenants else None,
         matches=[(kind, text_array(labels)) for kind, labels in conditions],
         max_depth=None if depth is None else checked_whole(depth, "max_depth", 0, _MAX_ROWS),

@@ -20,7 +20,7 @@ _SHORT_LIFE_MINUTES = 10
 """Lives up to this long are extended by every read."""
 
 
-class Found(NamedTuple):
+class ItemRow(NamedTuple):
     """A row of any statement that reads memories; the columns are in this order."""
 
     tenant: str
@@ -36,10 +36,10 @@ class Found(NamedTuple):
     distance: float | None = None
 
 
-_ID = Found._fields.index("id")
+_ID = ItemRow._fields.index("id")
 
 
-class Reading(NamedTuple):
+class ReadScope(NamedTuple):
     """What holds for every read of one call."""
 
     options: StoreOptions
@@ -48,7 +48,7 @@ class Reading(NamedTuple):
     ann_tiers: Sequence[Tier] = ()
     """Those that have an HNSW index."""
 
-    def sees(self, row: Found) -> bool:
+    def sees(self, row: ItemRow) -> bool:
         """Whether a row read by key is in these tiers and not expired."""
         alive = row.expires_at is None or row.expires_at > self.moment.alive_at
         return alive and row.tier in self.tiers
@@ -62,7 +62,7 @@ class Reading(NamedTuple):
         }
 
 
-class Get(NamedTuple):
+class GetRequest(NamedTuple):
     """Ask for one memory by key."""
 
     place: Place
@@ -76,7 +76,7 @@ class Get(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class SearchRequest:
     """Ask for a page of memories under a prefix, by nearness or newest first."""
 
     scope: Scope
@@ -93,7 +93,7 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListNamespaces:
+class ListRequest:
     """Ask for namespaces; `matches` are (kind, labels as a text[] literal)."""
 
     tenant: str | None = None
@@ -103,14 +103,14 @@ class ListNamespaces:
     offset: int = 0
 
 
-Read = Get | Search | ListNamespaces
+ReadRequest = GetRequest | SearchRequest | ListRequest
 
 
-def read(
-    reads: Sequence[Read],
+def answer_reads(
+    reads: Sequence[ReadRequest],
     vectors: Mapping[str, PackedVector | None],
     *,
-    reading: Reading,
+    reading: ReadScope,
     commit: bool,
 ) -> Flow[list[Any]]:
     """Answer reads in order: Found or None, lists of Found, lists of label lists.
@@ -118,21 +118,23 @@ def read(
     It takes one round trip unless a page comes back short. `vectors` are those of the queries.
     Without `commit` the transaction stays open, for the writes of the same batch.
     """
-    gets = [request for request in reads if isinstance(request, Get)]
+    gets = [request for request in reads if isinstance(request, GetRequest)]
     others = {
-        i: _call(request, vectors, reading)
+        i: _read_call(request, vectors, reading)
         for i, request in enumerate(reads)
-        if not isinstance(request, Get)
+        if not isinstance(request, GetRequest)
     }
     calls = [Lookup.call(list(dict.fromkeys(map(lookup, gets))))] if gets else []
-    rows = yield from _query([*calls, *others.values()], commit=commit)
-    answers = _got(reads, rows.pop(0) if gets else (), reading)
+    rows = yield from _run_calls([*calls, *others.values()], commit=commit)
+    answers = _answer_gets(reads, rows.pop(0) if gets else (), reading)
     for (i, call), answer in zip(others.items(), rows, strict=True):
-        answers[i] = yield from _complete(reads[i], call, answer, reading.tiers, commit=commit)
+        answers[i] = yield from _complete_answer(
+            reads[i], call, answer, reading.tiers, commit=commit
+        )
     return answers
 
 
-class Mortal(Protocol):
+class ExpiringRow(Protocol):
     """A row of a memory that may have a TTL."""
 
     @property
@@ -152,7 +154,7 @@ class Mortal(Protocol):
         """When it expires, unless it is read before."""
 
 
-def _is_due(row: Mortal, moment: Moment) -> bool:
+def _is_due(row: ExpiringRow, moment: Moment) -> bool:
     """Whether a read is to write a new expiry: a short life to the point, a long one rarely."""
     if row.ttl_minutes is None or row.expires_at is None:
         return False
@@ -162,7 +164,7 @@ def _is_due(row: Mortal, moment: Moment) -> bool:
     return moment.now + life - row.expires_at > life * _SLIDE_AFTER
 
 
-def extend(read: Iterable[Mortal], moment: Moment) -> Flow[None]:
+def extend_lives(read: Iterable[ExpiringRow], moment: Moment) -> Flow[None]:
     """Begin the lives of what was just read again, in a transaction of its own.
 
     Losing this in a crash is accepted: its commit is not waited for.
@@ -177,7 +179,7 @@ def extend(read: Iterable[Mortal], moment: Moment) -> Flow[None]:
         yield Query((Call("extend", params),), commit=True)
 
 
-def _query(calls: Sequence[Call], *, commit: bool) -> Flow[list[list[Row]]]:
+def _run_calls(calls: Sequence[Call], *, commit: bool) -> Flow[list[list[Row]]]:
     """Run calls in one round trip, searches by HNSW under settings that only they see.
 
     A statement is planned where it first runs: another that ran under them would keep the plan.
@@ -195,29 +197,35 @@ def _query(calls: Sequence[Call], *, commit: bool) -> Flow[list[list[Row]]]:
     return [rows[place] for place in places]
 
 
-def lookup(get: Get) -> Lookup:
+def lookup(get: GetRequest) -> Lookup:
     """What reads one memory by key."""
     return Lookup(*get.place, get.key)
 
 
-def _got(reads: Sequence[Read], rows: Sequence[Row], reading: Reading) -> list[Any]:
+def _answer_gets(
+    reads: Sequence[ReadRequest], rows: Sequence[Row], reading: ReadScope
+) -> list[Any]:
     """The answer of each get; None for other reads and for what is not visible."""
-    rows_by_key = {(row[0], row[1], row[2]): Found(*row) for row in rows}
+    rows_by_key = {(row[0], row[1], row[2]): ItemRow(*row) for row in rows}
     answers: list[Any] = []
     for request in reads:
-        hit = rows_by_key.get((*request.place, request.key)) if isinstance(request, Get) else None
+        hit = (
+            rows_by_key.get((*request.place, request.key))
+            if isinstance(request, GetRequest)
+            else None
+        )
         answers.append(hit if hit and reading.sees(hit) else None)
         if hit:  # who asks twice gets two values that do not change with each other
             rows_by_key[hit[:3]] = hit._replace(value=deepcopy(hit.value))
     return answers
 
 
-def _call(
-    request: Search | ListNamespaces,
+def _read_call(
+    request: SearchRequest | ListRequest,
     vectors: Mapping[str, PackedVector | None],
-    reading: Reading,
+    reading: ReadScope,
 ) -> Call:
-    if isinstance(request, ListNamespaces):
+    if isinstance(request, ListRequest):
         return _namespaces_call(request, reading)
     name, vector = "search_newest", vectors.get(request.text or "")
     if vector is not None:
@@ -232,14 +240,16 @@ def _call(
     )
 
 
-def statement_name(name: str, search: Search, tiers: Sequence[Tier] = TIERS) -> str:
+def statement_name(name: str, search: SearchRequest, tiers: Sequence[Tier] = TIERS) -> str:
     """The variant of a statement for that scope, with or without a filter, for all tiers or one."""
     filtered = "_filtered" if search.conditions else ""
     tier = "" if len(tiers) == len(TIERS) else f"_{tiers[0]}"
     return f"{name}{filtered}_{search.scope.kind}{tier}"
 
 
-def search_params(search: Search, vector: PackedVector | None, reading: Reading) -> dict[str, Any]:
+def search_params(
+    search: SearchRequest, vector: PackedVector | None, reading: ReadScope
+) -> dict[str, Any]:
     """The parameters of every search statement."""
     wanted = search.limit + search.offset
     return {
@@ -257,11 +267,11 @@ def search_params(search: Search, vector: PackedVector | None, reading: Reading)
     }
 
 
-def _complete(
-    request: Read, call: Call, rows: list[Row], tiers: Sequence[Tier], *, commit: bool
+def _complete_answer(
+    request: ReadRequest, call: Call, rows: list[Row], tiers: Sequence[Tier], *, commit: bool
 ) -> Flow[list[Any]]:
     """Turn rows into answers; fill a short page from the exact search, then without vectors."""
-    if not isinstance(request, Search):
+    if not isinstance(request, SearchRequest):
         return [row[0] for row in rows]
     short = call.name.startswith("search_ann") and len(rows) < request.limit
     single = call.name.startswith("search_single")
@@ -274,10 +284,10 @@ def _complete(
             (Call(statement_name("search_unembedded", request), rest),), commit=commit
         )
         rows = rows + more
-    return [Found(*row) for row in rows]
+    return [ItemRow(*row) for row in rows]
 
 
-def _namespaces_call(request: ListNamespaces, reading: Reading) -> Call:
+def _namespaces_call(request: ListRequest, reading: ReadScope) -> Call:
     params = {
         **reading.common,
         "tenant": request.tenant,
@@ -290,10 +300,10 @@ def _namespaces_call(request: ListNamespaces, reading: Reading) -> Call:
     return Call(f"list_namespaces_{'everywhere' if request.tenant is None else 'tenant'}", params)
 
 
-def refreshed(reads: Sequence[Read], answers: Sequence[Any]) -> list[Found]:
+def rows_to_refresh(reads: Sequence[ReadRequest], answers: Sequence[Any]) -> list[ItemRow]:
     """What was just read, where a read is to extend its life."""
-    rows: list[Found] = []
+    rows: list[ItemRow] = []
     for request, answer in zip(reads, answers, strict=True):
-        if answer and not isinstance(request, ListNamespaces) and request.refresh:
-            rows += answer if isinstance(request, Search) else (answer,)
+        if answer and not isinstance(request, ListRequest) and request.refresh:
+            rows += answer if isinstance(request, SearchRequest) else (answer,)
     return rows

@@ -31,8 +31,8 @@ from langmem_tiers.core.context import user_templates
 from langmem_tiers.core.errors import ConfigurationError, TieredMemoryError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats, encode
 from langmem_tiers.postgres import embeddings
-from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
-from langmem_tiers.postgres.flow import Flow, both, checked_flow, rows_of
+from langmem_tiers.postgres.embedded import EmbeddedPostgres, server_of_url
+from langmem_tiers.postgres.flow import Flow, both, check_flow, rows_of
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.postgres.target import Target
@@ -314,15 +314,15 @@ class TieredStore(BaseStore):
 
     def run(self, flow: Flow[T]) -> T:
         """Run a flow on this store's database, blocking."""
-        return self.runner.run(checked_flow(flow))
+        return self.runner.run(check_flow(flow))
 
     async def arun(self, flow: Flow[T]) -> T:
         """Run a flow on this store's database, awaiting."""
-        return await self.runner.arun(checked_flow(flow))
+        return await self.runner.arun(check_flow(flow))
 
     def aside(self, flow: Flow[T]) -> Future[T]:
         """Begin a flow that nobody waits for, in a copy of the caller's context."""
-        return self.runner.aside(checked_flow(flow))
+        return self.runner.aside(check_flow(flow))
 
     @property
     def on_own_loop(self) -> bool:
@@ -553,7 +553,7 @@ def _server_of(conn_string: Any, server: object) -> EmbeddedPostgres | None:
         raise ConfigurationError("conn_string is empty: name a database, or use embedded(path)")
     if server is not None and not isinstance(server, EmbeddedPostgres):
         raise ConfigurationError(f"server is an EmbeddedPostgres, not {short(server)}")
-    return embedded_at(conn_string) if server is None else server
+    return server_of_url(conn_string) if server is None else server
 
 
 def _embeddings(index: Mapping[str, Any] | None) -> Embeddings | None:

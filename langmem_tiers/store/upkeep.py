@@ -16,9 +16,9 @@ from langmem_tiers.postgres.flow import Call, Flow, Query
 
 _log = logging.getLogger(__name__)
 
-_MANY: Final = 10_000
+_MANY_VECTORS: Final = 10_000
 """Vectors of a tier up to which exact search is fast enough for an index to wait for `optimize`."""
-_GROWN: Final = 1.25
+_GROWTH: Final = 1.25
 """How much a tier grows before it is looked again whether an index would pay: our own choice."""
 _STORED, _SHARE = 1_000, 0.01
 """Memories, and what part of all, that are stored before tenants are counted anew: our own choice.
@@ -46,12 +46,12 @@ class Upkeep:
         self._seen = 0
         """Vectors without an HNSW index when it was last asked whether one would pay."""
 
-    def due(self, state: migrate.State) -> list[Callable[[], Flow[bool]]]:
+    def due(self, state: migrate.IndexState) -> list[Callable[[], Flow[bool]]]:
         """What pays now; each answers whether the state is to be read again."""
         todo = []
         if state.stored > max(_STORED, _SHARE * state.counted):
             todo.append(self._count)
-        if state.unindexed > max(self._seen * _GROWN, self._options.exact_limit, _MANY):
+        if state.unindexed > max(self._seen * _GROWTH, self._options.exact_limit, _MANY_VECTORS):
             self._seen = state.unindexed
             todo.append(self._index)
         return todo
@@ -98,15 +98,15 @@ def sweep(now: datetime, options: StoreOptions) -> Flow[int]:
 
     The log says how many of them nobody had read.
     """
-    for call in _over(now, options):
-        yield from _batches(call)
-    total, unread = yield from _batches(expired_by(now, options))
+    for call in _sweep_calls(now, options):
+        yield from _repeat_until_empty(call)
+    total, unread = yield from _repeat_until_empty(sweep_memories_call(now, options))
     if unread:
         _log.info("%d memories expired and were removed; nobody had read %d of them", total, unread)
     return total
 
 
-def expired_by(now: datetime, options: StoreOptions) -> Call:
+def sweep_memories_call(now: datetime, options: StoreOptions) -> Call:
     """Make the call that removes expired memories, but for those that a cycle is still to lift."""
     params = {
         "now": now,
@@ -118,7 +118,7 @@ def expired_by(now: datetime, options: StoreOptions) -> Call:
     return Call("sweep", params)
 
 
-def _over(now: datetime, options: StoreOptions) -> Iterator[Call]:
+def _sweep_calls(now: datetime, options: StoreOptions) -> Iterator[Call]:
     """What is over beside memories: exposures, states, traces, recalls, intentions."""
     yield Call("forget_exposures", {"before": now - OUTCOME_WITHIN})
     yield Call("sweep_states", {"now": now})
@@ -133,7 +133,7 @@ def _over(now: datetime, options: StoreOptions) -> Iterator[Call]:
     yield Call("retire_intentions", {"now": now, "before": now - INTENTION_KEPT, **tiers})
 
 
-def _batches(call: Call) -> Flow[tuple[int, int]]:
+def _repeat_until_empty(call: Call) -> Flow[tuple[int, int]]:
     """Make a call until it removes nothing; what it removed, and what of that nobody had read."""
     total = unread = 0
     while True:

@@ -37,7 +37,7 @@ Twins = Literal["free", "stay", "go"]
 """What becomes of what lives on in a memory that is deleted, or was merged with it."""
 
 
-class Room(NamedTuple):
+class Capacity(NamedTuple):
     """How many memories a place holds: of one type, or of any in one tier."""
 
     most: int
@@ -73,7 +73,7 @@ class Write:
     """Why it is quarantined; None if it is not."""
     stays: bool = False
     """Whether it is quarantined for what stands under its key already, and says the same."""
-    rooms: tuple[Room, ...] = ()
+    rooms: tuple[Capacity, ...] = ()
     """How many memories its place holds, if that is bounded."""
     spares: tuple[tuple[Place, str], ...] = ()
     """What does not make room for it: what was told again with it, and is not stored twice."""
@@ -103,7 +103,7 @@ def last_writes(writes: Iterable[Write]) -> list[Write]:
     return list(last.values())
 
 
-class Writing(NamedTuple):
+class WriteBatch(NamedTuple):
     """What the writes of one call need, beside each other's."""
 
     writes: Sequence[Write]
@@ -111,7 +111,7 @@ class Writing(NamedTuple):
     moment: Moment
 
 
-def merged(writings: Sequence[Writing]) -> Writing:
+def merge_batches(writings: Sequence[WriteBatch]) -> WriteBatch:
     """The writes of several calls as those of one; the last call's moment holds.
 
     What one call deletes and a later one puts is deleted first, and so begins anew.
@@ -128,11 +128,11 @@ def merged(writings: Sequence[Writing]) -> Writing:
         last[place] = write
     vectors = {text: vector for writing in writings for text, vector in writing.vectors.items()}
     writes = [*deleted.values(), *last.values()]
-    return Writing(writes, vectors, max(writing.moment for writing in writings))
+    return WriteBatch(writes, vectors, max(writing.moment for writing in writings))
 
 
 def carry_out(
-    writing: Writing,
+    writing: WriteBatch,
     *,
     options: StoreOptions,
     tier: Tier | None = None,
@@ -154,7 +154,7 @@ def carry_out(
     puts = [write for write in writes if write.value is not None]
     calls = list(before)
     if len(puts) < len(writes):
-        calls += _deletions(writes, [tier] if tier else TIERS, moment.now)
+        calls += _deletion_calls(writes, [tier] if tier else TIERS, moment.now)
     if moment.omit_expired and not new:
         calls += delete_expired_calls(puts, moment.now)
     calls += (*put_calls(puts, vectors, options, moment.now, tier, new=new), *after)
@@ -162,12 +162,14 @@ def carry_out(
         wanted = {**keys_of(puts), "tier": tier.value, "alive_at": moment.alive_at}
         *_, conflicts = yield Query((*lock, Call("conflicts", wanted)))
         if conflicts:
-            raise _conflict(conflicts[0], tier)
+            raise _conflict_error(conflicts[0], tier)
         lock = ()
     yield Query((*lock, *calls), commit=True)
 
 
-def _deletions(writes: Sequence[Write], tiers: Sequence[Tier], now: datetime) -> Iterator[Call]:
+def _deletion_calls(
+    writes: Sequence[Write], tiers: Sequence[Tier], now: datetime
+) -> Iterator[Call]:
     """The calls that remove memories, those that take along the same kind of others together."""
     alike: dict[Twins, list[Write]] = {}
     for write in writes:
@@ -218,7 +220,7 @@ def lock_call(keys: Iterable[tuple[str, str, str]], options: StoreOptions) -> Ca
     return Call("lock_keys", {"lock": lock, "buckets": sorted(buckets)})
 
 
-def embed(
+def embed_writes(
     writes: Sequence[Write], options: StoreOptions
 ) -> Flow[Mapping[str, PackedVector | None]]:
     """A vector for each distinct text that is not blank."""
@@ -259,7 +261,7 @@ def put_calls(
         "threshold": THRESHOLD,
         "now": now,
     }
-    for chunk in batches(puts, _size, _CHUNK_BYTES):
+    for chunk in batches(puts, _put_size, _CHUNK_BYTES):
         rows, embedded = [], list[Write]()
         fields, packed = list[str](), PackedVectors()
         for write in chunk:
@@ -300,7 +302,7 @@ def delete_expired_calls(puts: Sequence[Write], expired_by: datetime) -> Iterato
         yield Call("delete_expired", {**keys_of(puts), **wanted})
 
 
-def _conflict(row: tuple[Any, ...], tier: Tier) -> InvalidInputError:
+def _conflict_error(row: tuple[Any, ...], tier: Tier) -> InvalidInputError:
     tenant, namespace, key, lives_in = row
     return InvalidInputError(
         f"{key!r} in {decode(tenant, namespace)} lives in {lives_in}, not in {tier.value}: put "
@@ -310,7 +312,7 @@ def _conflict(row: tuple[Any, ...], tier: Tier) -> InvalidInputError:
     )
 
 
-def _size(write: Write) -> int:
+def _put_size(write: Write) -> int:
     """The characters that a put sends, about."""
     size = len(write.value or "")
     for _, text in write.texts:

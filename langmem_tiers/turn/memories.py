@@ -26,7 +26,7 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.memory import recalling as recalls
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import recall_query
-from langmem_tiers.postgres.flow import Flow, only, unit
+from langmem_tiers.postgres.flow import Flow, single, unit
 from langmem_tiers.recall.fence import brief, fields_of, labelled
 from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.recall.recall import RecallQuery, Vectors
@@ -273,7 +273,7 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[
     ask = recall_query(memory, "", **own)
     # said in any case: no accesses
     spoken_memories = unit(
-        only(recalls.recall(memory, [ask], lambda _: True, turn=metadata["turn"]))
+        single(recalls.recall(memory, [ask], lambda _: True, turn=metadata["turn"]))
     )
     memories = yield from recalling(
         "recall conversation", memory, {"filter": spoken}, spoken_memories

@@ -32,17 +32,17 @@ from langmem_tiers.postgres.flow import (
     Flow,
     Query,
     Rows,
-    anew,
     both,
-    plain,
+    both_of_function,
+    map_result,
+    retry_on_conflict,
     rows_of,
-    then,
 )
 from langmem_tiers.remember.new import NewMemory, checked_text
 from langmem_tiers.remember.pipeline import SAME_KEY
 from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
 from langmem_tiers.state import state as states
-from langmem_tiers.store.write import LOCK, Write, embed, last_writes, lock_call
+from langmem_tiers.store.write import LOCK, Write, embed_writes, last_writes, lock_call
 from langmem_tiers.turn import assembly, keeping
 from langmem_tiers.turn import trace as traces
 from langmem_tiers.turn.record import Invocation, TurnRecord
@@ -83,7 +83,9 @@ def commit(turn: Turn, *, success: bool | None = None) -> Flow[traces.CommitRepo
     with changing(turn) as record:  # what came later would be written nowhere
         record.closed = "committing"
     try:
-        report = yield from anew(lambda: _Commit(turn, record, vectors).run(success=success))
+        report = yield from retry_on_conflict(
+            lambda: _Commit(turn, record, vectors).run(success=success)
+        )
     except BaseException:
         record.closed = None
         raise
@@ -188,7 +190,7 @@ class _Commit:
         fresh = [
             write for write in writes if any(text not in self.vectors for _, text in write.texts)
         ]
-        self.vectors |= yield from embed(fresh, options)
+        self.vectors |= yield from embed_writes(fresh, options)
         locks, moment = [traces.lock_name(self.context, self.record.turn)], self.store.moment()
         looks = [traces.ended_call(self.context, self.record.turn)]
         if self.seen is not None:
@@ -484,7 +486,7 @@ def turns(
     project = None if context.project_id is None else storable(context.project_id)
     params = {**context.whose, "limit": checked_limit(limit)}
     ended = rows_of("turns_ended", **params, session=session, project=project)
-    return then(ended, _ended_turns)
+    return map_result(ended, _ended_turns)
 
 
 def _ended_turns(rows: Rows) -> list[traces.EndedTurn]:
@@ -526,12 +528,12 @@ class MemoryOrchestrator(Turn):
     """
 
     assemble_context, aassemble_context = both(assembly.assemble_context, "tool")
-    track_tool_invocation, atrack_tool_invocation = plain(keeping.track_tool_invocation)
+    track_tool_invocation, atrack_tool_invocation = both_of_function(keeping.track_tool_invocation)
     memorize, amemorize = both(keeping.memorize, "tool")
     note_progress, anote_progress = both(keeping.note_progress)
     commit, acommit = both(commit, "tool")
 
-    get_budget_status, aget_budget_status = plain(Turn.get_budget_status)
+    get_budget_status, aget_budget_status = both_of_function(Turn.get_budget_status)
     history, ahistory = both(history)
     turns, aturns = both(turns)
 

@@ -18,7 +18,7 @@ from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.postgres.flow import Query
 from langmem_tiers.store import flows
 from langmem_tiers.store.flows import FLUSH_ENTRIES, AccessBuffer
-from langmem_tiers.store.read import Found
+from langmem_tiers.store.read import ItemRow
 from langmem_tiers.testing import Mode
 from tests.support.coordinating import Caller, coordinator, verb_of
 from tests.support.invariants import access_counts
@@ -156,17 +156,17 @@ def test_counts_that_could_not_be_written_are_written_later(filled: TieredStore,
 def test_counts_that_cannot_be_written_rest_and_only_so_many_are_kept(clock: Clock) -> None:
     def add(*numbers: int) -> None:
         for n in numbers:
-            one = Found("acme", "p.", f"{n}", {}, clock(), clock(), "working", None, None, n)
+            one = ItemRow("acme", "p.", f"{n}", {}, clock(), clock(), "working", None, None, n)
             buffer.add([one], clock())
 
     buffer = AccessBuffer()
     add(*range(FLUSH_ENTRIES))
     buffer.rest(DatabaseError("read-only"))
     assert not buffer.due
-    add(*range(2 * flows.KEPT_ENTRIES))
+    add(*range(2 * flows.MAX_ENTRIES))
     taken = buffer.take()
     assert taken is not None
-    assert len(taken.counts) == flows.KEPT_ENTRIES
+    assert len(taken.counts) == flows.MAX_ENTRIES
     assert taken.counts["acme", 0] == 2
     buffer.give_back(taken)
     buffer.wrote(taken)

@@ -16,7 +16,7 @@ from langgraph.store.base import PutOp
 from langmem_tiers import Audit, MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.audit.chain import AuditFault, AuditHead
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
-from langmem_tiers.postgres.walls import examine
+from langmem_tiers.postgres.walls import examine_walls
 from tests.support.auditing import sql, unlogged
 from tests.support.coordinating import Caller
 from tests.support.opening import Clock, text_index
@@ -153,7 +153,7 @@ def test_an_application_reads_its_own_log_and_changes_nothing_in_any(
         True,
     ]
     with TieredStore(url, index=text_index(), role="application") as web_store:
-        assert web_store.run(examine(store.options, "owner")).checks[-1].ok
+        assert web_store.run(examine_walls(store.options, "owner")).checks[-1].ok
         assert log_of(web_store).admin.verify_audit()
 
 
@@ -429,7 +429,7 @@ def test_what_is_switched_off_is_not_logged_until_it_is_switched_on_and_the_doct
             store.put(NOTES, f"{on}", {"text": "tea"})
 
     def heard() -> bool:
-        return own_store.run(examine(own_store.options, "owner")).checks[-1].ok
+        return own_store.run(examine_walls(own_store.options, "owner")).checks[-1].ok
 
     for on in (None, False, None, True):
         switched(on=on)

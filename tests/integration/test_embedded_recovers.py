@@ -248,7 +248,7 @@ def test_a_full_queue_of_a_server_is_waited_for(tmp_path: Path) -> None:
             except BlockingIOError:
                 break
         began = time.monotonic()
-        assert cluster.answer_of(tmp_path, 0.3) is cluster.Answer.SILENT
+        assert cluster.ask_server(tmp_path, 0.3) is cluster.ServerAnswer.SILENT
         assert time.monotonic() - began >= 0.3
 
 

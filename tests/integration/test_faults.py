@@ -24,8 +24,8 @@ from langmem_tiers import MemoryOrchestrator, TieredStore
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, EmbeddingError
 from langmem_tiers.core.threads import Work
 from langmem_tiers.graph.recall import TieredMemoryRetriever
-from langmem_tiers.postgres.driver import driven
-from langmem_tiers.postgres.flow import Build, Call, Flow, Query
+from langmem_tiers.postgres.driver import drive
+from langmem_tiers.postgres.flow import BuildIndex, Call, Flow, Query
 from langmem_tiers.testing import Mode, TrigramEmbeddings
 from tests.support.coded import coded
 from tests.support.coordinating import Verbs, coordinator
@@ -344,7 +344,7 @@ def test_a_signal_between_any_two_steps_gives_its_connection_back_whole(
         yield Query((Call("settings", {}), Call("settings", {})), commit=True)
 
     def builds() -> Flow[None]:
-        yield Build(("SELECT 1",), lock=7)
+        yield BuildIndex(("SELECT 1",), lock=7)
 
     pool = {"min_size": 1, "max_size": 1, "timeout": 2}
 
@@ -362,10 +362,10 @@ def test_a_signal_between_any_two_steps_gives_its_connection_back_whole(
         assert database is not None
         for flow in (reads, builds):
             steps = 0
-            while signalled(driven(flow(), database.session()), steps):
+            while signalled(drive(flow(), database.session()), steps):
                 steps += 1
                 wait_until(lambda: database.pool.get_stats()["pool_available"] == 1)
-                assert not signalled(driven(reads(), database.session()), -1)
+                assert not signalled(drive(reads(), database.session()), -1)
                 wait_until(partial(lock_is_free, other))
             assert steps > 2
 

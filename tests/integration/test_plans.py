@@ -13,7 +13,7 @@ from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp,
 from langmem_tiers import TieredStore
 from langmem_tiers.core.memory import TIERS
 from langmem_tiers.postgres.flow import Call
-from langmem_tiers.store.upkeep import expired_by
+from langmem_tiers.store.upkeep import sweep_memories_call
 from tests.support import plans
 from tests.support.coordinating import coordinator, recall_call
 from tests.support.plans import (
@@ -159,7 +159,7 @@ def test_exact_search_reads_the_vectors_of_its_tenant_and_tiers_from_the_key_alo
 
 
 def test_a_sweep_reads_only_what_has_expired(loaded: TieredStore, mode: Mode) -> None:
-    call = expired_by(NOON + timedelta(minutes=1), loaded.options)
+    call = sweep_memories_call(NOON + timedelta(minutes=1), loaded.options)
     root = plan(loaded, call, mode)
     assert sequential(root) == []
     assert any("expir" in name for name in indexes(root))

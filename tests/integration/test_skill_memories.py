@@ -12,7 +12,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from langmem_tiers.learn.skills import MOST_TRACES, ToolCall, Trace
 from langmem_tiers.memory.learning import learn_skills
-from langmem_tiers.postgres.flow import Flow, Query, Together
+from langmem_tiers.postgres.flow import Flow, GroupWrite, Query
 from tests.support.agents import Way
 from tests.support.coordinating import Caller, coordinator
 from tests.support.graphs import (
@@ -143,7 +143,7 @@ def overtaken(flow: Flow[Any], overtake: Callable[[], object]) -> Flow[Any]:
     effect = next(flow)
     has_read = False
     while True:
-        if has_read and isinstance(effect, Together):
+        if has_read and isinstance(effect, GroupWrite):
             overtake()
             has_read = False
         has_read |= isinstance(effect, Query) and effect.calls[0].name == "recent_traces"

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 
 from langmem_tiers.core import errors
-from langmem_tiers.postgres.flow import Flow, Query, anew
+from langmem_tiers.postgres.flow import Flow, Query, retry_on_conflict
 from tests.support.coded import BY_CODE
 
 ROOT = Path(__file__).parents[2]
@@ -90,5 +90,5 @@ def test_a_flow_begins_anew_after_a_conflict_but_not_where_its_lease_is_lost(
         raise errors.ConflictError("somebody else", code=code)
 
     with pytest.raises(errors.ConflictError) as raised:
-        list(anew(lost))
+        list(retry_on_conflict(lost))
     assert (len(begun), raised.value.code) == (tries, code)

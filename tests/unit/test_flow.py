@@ -15,9 +15,9 @@ from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 from langmem_tiers.core.config import StoreOptions, parse_index
 from langmem_tiers.core.threads import Work, done
 from langmem_tiers.postgres.connection import in_pipeline
-from langmem_tiers.postgres.driver import driven
-from langmem_tiers.postgres.errors import interruption
-from langmem_tiers.postgres.flow import Effect, Embed, Flow, Lookup, Query, Together
+from langmem_tiers.postgres.driver import drive
+from langmem_tiers.postgres.errors import find_interrupt
+from langmem_tiers.postgres.flow import Effect, Embed, Flow, GroupWrite, Lookup, Query
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.testing import TrigramEmbeddings
 
@@ -55,14 +55,14 @@ def flows() -> StoreFlows:
 
 def effects(work: Flow[Any]) -> list[Effect]:
     session = Script()
-    done(driven(work, session))
+    done(drive(work, session))
     return session.effects
 
 
 def test_a_put_embeds_and_then_writes_in_one_round_trip() -> None:
     asked = effects(flows().batch([PutOp(NS, "k", {"text": "x"})], None))
-    assert [type(one) for one in asked] == [Embed, Together]
-    assert isinstance(asked[1], Together)
+    assert [type(one) for one in asked] == [Embed, GroupWrite]
+    assert isinstance(asked[1], GroupWrite)
     (written,) = effects(asked[1].flow([asked[1].item]))
     assert isinstance(written, Query)
     assert written.commit
@@ -100,7 +100,7 @@ def test_a_flow_whose_effect_fails_undoes_before_its_caller_hears_of_it() -> Non
             raise RuntimeError(f"no model for {effect}")
 
     with pytest.raises(RuntimeError) as kept:  # its traceback keeps the frame of the driver alive
-        done(driven(work(), Away()))
+        done(drive(work(), Away()))
     assert (undone, str(kept.value)[:8]) == ([True], "no model")
 
 
@@ -150,6 +150,6 @@ def test_a_signal_just_after_a_pipeline_was_entered_leaves_it() -> None:
 def test_what_ensues_from_an_interruption_is_an_interruption() -> None:
     interrupted, cancelled = KeyboardInterrupt(), psycopg.errors.QueryCanceled()
     ensued = psycopg.errors.PipelineAborted()
-    assert interruption(ensued) is None
+    assert find_interrupt(ensued) is None
     cancelled.__context__, ensued.__context__ = interrupted, cancelled
-    assert interruption(ensued) is interrupted
+    assert find_interrupt(ensued) is interrupted

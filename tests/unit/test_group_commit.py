@@ -22,12 +22,12 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.postgres import driver, group_commit
 from langmem_tiers.postgres.driver import AWAITED, BLOCKING, NEVER, Deadline
-from langmem_tiers.postgres.flow import Lookup, Rows, Together
+from langmem_tiers.postgres.flow import GroupWrite, Lookup, Rows
 from langmem_tiers.postgres.group_commit import GroupCommit, Lookups
 
 
-def wanted(item: object) -> Together:
-    return Together(item, iter)  # type: ignore[arg-type]
+def wanted(item: object) -> GroupWrite:
+    return GroupWrite(item, iter)  # type: ignore[arg-type]
 
 
 class Airline:
@@ -38,7 +38,7 @@ class Airline:
         self.others_wait = threading.Event()
         self._refuses = refuses
 
-    def fly(self, together: Sequence[Together], _: Deadline) -> Work[None]:
+    def fly(self, together: Sequence[GroupWrite], _: Deadline) -> Work[None]:
         yield from ()
         items = [one.item for one in together]
         self.flights.append(items)
@@ -160,7 +160,7 @@ class Noting:
     def join(self, item: int) -> None:
         done(self._group.join(wanted(item), NEVER))
 
-    def _fly(self, together: Sequence[Together], _: Deadline) -> Work[None]:
+    def _fly(self, together: Sequence[GroupWrite], _: Deadline) -> Work[None]:
         yield from ()
         self.flown |= {one.item for one in together}
 
@@ -189,7 +189,7 @@ class Awaited:
         self.group = GroupCommit(self.fly, AWAITED)
         self._seconds = seconds
 
-    def fly(self, together: Sequence[Together], _: Deadline) -> Work[None]:
+    def fly(self, together: Sequence[GroupWrite], _: Deadline) -> Work[None]:
         self.flights.append([one.item for one in together])
         yield asyncio.sleep(self._seconds)
 

@@ -22,9 +22,9 @@ _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
 _MAKES_ROOM = re.compile(r"^CREATE (?:EXTENSION|SCHEMA)\b[^;]*;\n", re.MULTILINE)
 """The statements that setup runs apart, as somebody else may have done them before."""
-_NOBODYS = "tier|memory_ids|settings|migrations|sees_rows|pass_ids|draw_ids"
-_BEHIND_THE_WALL = re.compile(rf"\{{memory\}}\.(?!(?:{_NOBODYS})\b)\w+")
-_ROWS = re.compile(r"unnest\(((?:[^()]|\(\w+\))*%\(tenants\)s(?:[^()]|\(\w+\))*)\)")
+_WITHOUT_TENANT = "tier|memory_ids|settings|migrations|sees_rows|pass_ids|draw_ids"
+_WALLED_TABLE = re.compile(rf"\{{memory\}}\.(?!(?:{_WITHOUT_TENANT})\b)\w+")
+_TENANT_ROWS = re.compile(r"unnest\(((?:[^()]|\(\w+\))*%\(tenants\)s(?:[^()]|\(\w+\))*)\)")
 _CHANGE = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b")
 _FILES = (
     "gate.sql",
@@ -42,9 +42,13 @@ _FILES = (
     "recalls.sql",
     "doctor.sql",
 )
-_MEAN = {"<=>": "avg(n.distance)", "<#>": "avg(n.distance)", "<->": "sqrt(avg(n.distance ^ 2))"}
+_MEAN_DISTANCE = {
+    "<=>": "avg(n.distance)",
+    "<#>": "avg(n.distance)",
+    "<->": "sqrt(avg(n.distance ^ 2))",
+}
 """The distance of which the cosine is the mean of their cosines."""
-_MAY_BE_LOST = "set_config('synchronous_commit', 'off', true)"
+_ASYNCHRONOUS_COMMIT = "set_config('synchronous_commit', 'off', true)"
 
 _QUOTED_LEXEME = "'''' || replace(replace(l.lexeme, '\\', '\\\\'), '''', '''''') || ''''"
 _QUOTED_TENANT = _QUOTED_LEXEME.replace("l.lexeme", "chr(1) || %(tenant)s::text")
@@ -76,7 +80,7 @@ _SCOPES: Mapping[str, Mapping[str, str]] = {
     },
 }
 _FILTER_JOIN = re.compile(r"\{filter_join (\w+)\}")
-_JOINED = (
+_JOINED_VALUES = (
     r"CROSS JOIN LATERAL (SELECT m.value FROM {memory}.memories m "
     r"WHERE m.tenant = v.tenant AND m.id = v.id AND m.tier = '\1' LIMIT 1) m"
 )
@@ -125,11 +129,13 @@ def statements(
     For a role that is `walled`, what no index would find behind the wall is found by functions.
     """
     shape = vector or VectorOptions(dims=1)
-    return _loaded(options.schema_prefix, shape.distance.operator, shape.vector_type, walled)
+    return _load_statements(
+        options.schema_prefix, shape.distance.operator, shape.vector_type, walled
+    )
 
 
 @lru_cache(maxsize=16)
-def _loaded(
+def _load_statements(
     schema_prefix: str,
     operator: str,
     vector_type: str,
@@ -139,7 +145,7 @@ def _loaded(
     common = {
         **_schemas(StoreOptions(schema_prefix=schema_prefix)),
         "operator": operator,
-        "mean_distance": _MEAN[operator],
+        "mean_distance": _MEAN_DISTANCE[operator],
         "vector_type": vector_type,
         "lexeme": _QUOTED_LEXEME,
         "places": _PLACES,
@@ -148,10 +154,10 @@ def _loaded(
     }
     names, legs = _sections()
     return {
-        name: _numbered(_chosen(text, walled=walled), {**common, **variant})
-        for base, body in (*names.items(), *_twins(names))
+        name: _number_parameters(_choose_by_role(text, walled=walled), {**common, **variant})
+        for base, body in (*names.items(), *_derived_statements(names))
         for suffix, tiers in (_EACH_TIER if base in legs else _EACH_TIER[:1])
-        for name, text, variant in _variants(base, _joined(base, body, legs, tiers), suffix)
+        for name, text, variant in _variants(base, _expand_legs(base, body, legs, tiers), suffix)
     }
 
 
@@ -191,12 +197,12 @@ def document_views(options: StoreOptions) -> str:
     return "".join(_fill(text, fill) for fill in fills)
 
 
-def snapshot() -> str:
+def snapshot_script() -> str:
     """The script that a transaction begins with which sees one moment."""
     return _strip(_read("snapshot.sql"))
 
 
-def walls(options: StoreOptions) -> str:
+def wall_script(options: StoreOptions) -> str:
     """The script that builds the wall between tenants, or again."""
     return _fill(_read("walls.sql"), {**_schemas(options), **options.roles.names})
 
@@ -238,7 +244,7 @@ def drop_ann_index(schema: str, vector: VectorOptions) -> str:
     return f"DROP INDEX CONCURRENTLY IF EXISTS {schema}.{ann_index_name(vector)}"
 
 
-def _twins(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _derived_statements(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Statements that are another one with other legs."""
     further = "UNION ALL SELECT l.id, l.tier, NULL FROM ({legs lessons}) l"
     lessons = names["recall"].replace("{further}", further)
@@ -254,7 +260,7 @@ def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Map
             yield of(base, table), text.replace("{table}", table), {"order": order}
         return
     plain = _FILTER_JOIN.sub("", text).replace("{filter}", "")
-    filtered = _FILTER_JOIN.sub(_JOINED, text)
+    filtered = _FILTER_JOIN.sub(_JOINED_VALUES, text)
     filtered = filtered.replace("{filter}", "AND " + _strip(_read("filter.sql")))
     scopes = _SCOPES if "_scope}" in text else {"": _TENANT}
     for scope, fill in scopes.items():
@@ -264,7 +270,7 @@ def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Map
             yield f"{base}_filtered{ending}", filtered, fill
 
 
-def _joined(base: str, text: str, legs: Mapping[str, str], tiers: Sequence[str]) -> str:
+def _expand_legs(base: str, text: str, legs: Mapping[str, str], tiers: Sequence[str]) -> str:
     """A statement with its legs, once a tier."""
 
     def union(match: re.Match[str]) -> str:
@@ -276,7 +282,7 @@ def _joined(base: str, text: str, legs: Mapping[str, str], tiers: Sequence[str])
     return _LEGS.sub(union, text)
 
 
-def _chosen(text: str, *, walled: bool) -> str:
+def _choose_by_role(text: str, *, walled: bool) -> str:
     """A statement for one kind of role, where it says `[owner: … | walled: …]`."""
     chosen, *choices = text.split("[owner: ")
     for choice in choices:
@@ -286,10 +292,10 @@ def _chosen(text: str, *, walled: bool) -> str:
     return chosen
 
 
-def _numbered(template: str, values: Mapping[str, str]) -> Statement:
+def _number_parameters(template: str, values: Mapping[str, str]) -> Statement:
     """Turn named parameters into numbered ones, which the driver need not parse again."""
     text, names = _fill(template, values), list[str]()
-    along = _ROWS.search(text)
+    along = _TENANT_ROWS.search(text)
 
     def number(match: re.Match[str]) -> str:
         if match[1] not in names:
@@ -300,8 +306,8 @@ def _numbered(template: str, values: Mapping[str, str]) -> Statement:
     return Statement(
         numbered,
         tuple(names),
-        writes=bool(_CHANGE.search(text)) and _MAY_BE_LOST not in text,
-        walled=bool(_BEHIND_THE_WALL.search(template)),
+        writes=bool(_CHANGE.search(text)) and _ASYNCHRONOUS_COMMIT not in text,
+        walled=bool(_WALLED_TABLE.search(template)),
         rows=frozenset(_PARAMETER.findall(along[1])) if along else frozenset(),
     )
 
