@@ -152,11 +152,15 @@ async def test_what_cannot_be_superseded_or_restored_is_refused_with_a_way_out(
     before = tables(url)
 
     for old, new, why in (
-        ("old", "other", rf"'old' is superseded already: by 'new'\. .* rollback\('{move}'\)"),
+        (
+            "old",
+            "other",
+            rf"'old' is superseded already: by 'new'\. .* learning\.rollback\('{move}'\)",
+        ),
         ("new", "new", "itself"),
         ("new", "absent", "no memory"),
         ("other", "new", "other way round"),
-        ("other", "wrong", r"'wrong' is retracted: restore\('wrong'\) first"),
+        ("other", "wrong", r"'wrong' is retracted: truth\.restore\('wrong'\) first"),
         ("shaky", "other", "'shaky' is suspect: restore what it came from first"),
     ):
         with pytest.raises(InvalidInputError, match=why):
