@@ -251,7 +251,9 @@ def main() -> None:
     console.print(authors, kinds)
     if "--write" in sys.argv:
         weights = fit_of_brought(rows)
-        linear_model.write(_WHERE, "likeness", {name: [weight] for name, weight in weights.items()})
+        linear_model.write_weights(
+            _WHERE, "likeness", {name: [weight] for name, weight in weights.items()}
+        )
         console.print(f"the weights of {len(rows):,} passages: likeness")
 
 

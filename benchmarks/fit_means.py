@@ -225,7 +225,7 @@ def main(*, write: Annotated[bool, typer.Option(help="Write what ships.")] = Fal
         names = {name for one in columns for name in one}
         rows = {name: [one.get(name, 0.0) for one in columns] for name in names}
         kept = {name: row for name, row in rows.items() if name in known or _counts(row)}
-        linear_model.write(_WHERE, "means", kept)
+        linear_model.write_weights(_WHERE, "means", kept)
         console.print(f"{len(kept):,} weights of {len(several):,} messages: means")
 
 

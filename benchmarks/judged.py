@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from benchmarks.data import records
 from benchmarks.fit import EMBEDDINGS
-from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.reading import normalise
 from langmem_tiers.graph.messages import attempts_in
 from langmem_tiers.learn.outcome import not_taken_up
 from langmem_tiers.learn.promote import NAMED
@@ -27,7 +27,7 @@ def pairs() -> Iterator[str]:
     """Of each model: restatements that are named, and what is taken for the same."""
     several = records("pairs")
     restated = np.array([one["kind"] == "restated" for one in several])
-    alike = [normalised(one["one"]) == normalised(one["other"]) for one in several]
+    alike = [normalise(one["one"]) == normalise(one["other"]) for one in several]
     yield f"taken for the same: {sum(alike)} of {len(several)} pairs"
     for name, kind in EMBEDDINGS.items():
         embed = kind().embed_documents

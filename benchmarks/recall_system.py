@@ -15,7 +15,7 @@ from benchmarks.listening import Overheard
 from benchmarks.recall_data import History, Question
 from langmem_tiers import LocalEmbeddings, MemoryContext, MemoryCoordinator
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.values import small_talk
+from langmem_tiers.core.values import small_talk_chance
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.memory.base import words_of
 from langmem_tiers.memory.remembering import new_memories
@@ -70,7 +70,7 @@ class Evidence:
     @property
     def telling(self) -> list[Candidate]:
         """What was found and is no small talk."""
-        return [one for one in self.found if (small_talk(one.value) or 0.0) < TALKS]
+        return [one for one in self.found if (small_talk_chance(one.value) or 0.0) < TALKS]
 
     @property
     def keys(self) -> list[str]:

@@ -24,7 +24,7 @@ from langmem_tiers.consolidate.models import (
     SummedUp,
 )
 from langmem_tiers.core.prompts import JUDGE_CONTRADICTS
-from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.reading import normalise
 from langmem_tiers.learn.general import General
 
 Says = Callable[[PairQuestion, str, str], bool]
@@ -40,7 +40,7 @@ _GENERAL = re.compile(r"<memory>\n(.*)\n</memory>\n<names>\n(.*)\n</names>\Z", r
 
 def counted(question: PairQuestion, older: str, newer: str) -> bool:
     """The same is what is equal; what differs in one word, or denies it, contradicts."""
-    one, other = (normalised(text).split() for text in (older, newer))
+    one, other = (normalise(text).split() for text in (older, newer))
     if question == "same" or one == other:
         return question == "same" and one == other
     differ = sum(word != twin for word, twin in zip(one, other, strict=False))

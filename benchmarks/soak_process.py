@@ -23,7 +23,7 @@ from langmem_tiers import (
     TieredStore,
     local_index,
 )
-from langmem_tiers.core.errors import DatabaseUnavailableError, TieredMemoryError, kind_of
+from langmem_tiers.core.errors import DatabaseUnavailableError, TieredMemoryError, error_kind
 
 FIXED, GROWING = "fixed", "growing"
 """Tenants: one is asked only, the other is written by all clients."""
@@ -62,7 +62,7 @@ class Client:
 
     def failed(self, error: TieredMemoryError) -> None:
         """Note an error that a caller may be told."""
-        self._note(error=kind_of(error), said=str(error)[:300])
+        self._note(error=error_kind(error), said=str(error)[:300])
 
     def _one(self) -> None:
         key, said = self._new()

@@ -15,7 +15,7 @@ from benchmarks.ruling import Says
 from benchmarks.year import Truth, Year
 from benchmarks.year_replay import Story
 from langmem_tiers.consolidate.models import PairQuestion
-from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.reading import normalise
 
 Pairs = set[tuple[str, str]]
 """What went or was proposed, and the memory by which."""
@@ -177,7 +177,7 @@ def knowing(year: Year) -> Says:
     def says(question: PairQuestion, older: str, newer: str) -> bool:
         if question == "contradicts":
             return (older, newer) in ended
-        equal = normalised(older) == normalised(newer)
+        equal = normalise(older) == normalise(newer)
         return equal or not groups[older].isdisjoint(groups[newer])
 
     return says

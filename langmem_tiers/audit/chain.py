@@ -14,7 +14,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from langmem_tiers.core.memory import decode
+from langmem_tiers.core.memory import decode_namespace
 from langmem_tiers.postgres.flow import Flow, Row, off_loop, rows_of, without_deadline
 
 Why: TypeAlias = Literal["altered", "dropped", "wiped", "added", "rewritten"]
@@ -355,9 +355,9 @@ def _entry(tenant: str, row: Row) -> AuditEntry:
         memories=tuple(memories),
         role=clear.get("role"),
         actor=clear.get("actor"),
-        namespace=None if place is None else decode(tenant, place),
+        namespace=None if place is None else decode_namespace(tenant, place),
         key=clear.get("key"),
         user=clear.get("user"),
-        read=tuple((decode(tenant, where), key) for where, key in clear.get("read", ())),
+        read=tuple((decode_namespace(tenant, where), key) for where, key in clear.get("read", ())),
         became=clear.get("tier") or clear.get("state"),
     )

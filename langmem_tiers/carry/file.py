@@ -25,10 +25,10 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from langmem_tiers.core.carried import CARRIED
+from langmem_tiers.core.carried import EXPORTED_TABLES
 from langmem_tiers.core.checks import checked_path
 from langmem_tiers.core.config import Bounds
-from langmem_tiers.core.errors import FileError, InvalidInputError, path_of, short
+from langmem_tiers.core.errors import FileError, InvalidInputError, short, short_path
 from langmem_tiers.forget.parts import lock, part_of
 
 FORMAT: Final = 1
@@ -53,7 +53,7 @@ _LONGEST_INT: Final = 4_000
 """Digits of a whole number that Python reads as one."""
 _PLAIN: Final = 20
 """Characters of a whole number that is read as one."""
-_ORDER: Final = {table: place for place, table in enumerate(CARRIED)}
+_ORDER: Final = {table: place for place, table in enumerate(EXPORTED_TABLES)}
 
 
 class Shape(BaseModel):
@@ -120,7 +120,7 @@ def checked_target(value: object) -> Path:
         there, has_place = path.exists(), path.parent.is_dir()
     except OSError as error:
         raise InvalidInputError(
-            f"{path_of(path)} cannot be a file ({error.strerror}): name another"
+            f"{short_path(path)} cannot be a file ({error.strerror}): name another"
         ) from error
     if there:
         raise InvalidInputError(f"{path} is there already: name a new file")
@@ -192,7 +192,7 @@ class Writer:
 
     def _failed(self, error: OSError) -> InvalidInputError:
         return InvalidInputError(
-            f"{path_of(self.path)} cannot be written ({error.strerror}): free some space, or "
+            f"{short_path(self.path)} cannot be written ({error.strerror}): free some space, or "
             "name another place. Nothing is left of it"
         )
 
@@ -215,7 +215,7 @@ class Reader:
         try:
             self._raw = self.path.open("rb")
         except OSError as error:
-            problem = f"{path_of(self.path)} cannot be read ({error.strerror}); check the path"
+            problem = f"{short_path(self.path)} cannot be read ({error.strerror}); check the path"
             raise FileError(problem, code="import_file") from error
         self._file = gzip.GzipFile(fileobj=self._raw)
         try:
@@ -247,7 +247,7 @@ class Reader:
 
     def refuse(self, number: int, why: str) -> InvalidInputError:
         """The error of a line."""
-        return InvalidInputError(f"{path_of(self.path)}, line {number}: {why}")
+        return InvalidInputError(f"{short_path(self.path)}, line {number}: {why}")
 
     def _header(self) -> Header:
         value = self._value(self._line(_LONGEST_HEADER))
@@ -262,7 +262,7 @@ class Reader:
             raise self.refuse(
                 self._number, f"an export of format {header.format}; this package reads {FORMAT}"
             )
-        if not set(header.rows) <= set(CARRIED):
+        if not set(header.rows) <= set(EXPORTED_TABLES):
             raise self.refuse(self._number, "it names tables that no export has")
         return header
 
@@ -316,7 +316,7 @@ class Reader:
         except (EOFError, zlib.error) as error:
             raise self.refuse(self._number, f"the file is cut off or damaged ({error})") from error
         except OSError as error:
-            problem = f"{path_of(self.path)} cannot be read ({error.strerror})"
+            problem = f"{short_path(self.path)} cannot be read ({error.strerror})"
             raise FileError(problem, code="import_file") from error
 
     def _value(self, raw: bytes) -> Any:

@@ -18,10 +18,10 @@ import pydantic
 from pydantic import AfterValidator, Field, ValidationError
 
 from langmem_tiers.carry.file import as_json, as_read
-from langmem_tiers.core.carried import IDS, KEPT
+from langmem_tiers.core.carried import ID_COLUMNS, PROOF_TABLES
 from langmem_tiers.core.checks import check_key
 from langmem_tiers.core.errors import InvalidInputError, TieredMemoryError, short
-from langmem_tiers.core.memory import QUARANTINED, STATES, decode, encode
+from langmem_tiers.core.memory import QUARANTINED, STATES, decode_namespace, encode_namespace
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.forget.passages import Passages
 from langmem_tiers.forget.places import Event, MemoryRow, Scrubber, State
@@ -34,7 +34,7 @@ from langmem_tiers.state.state import DailySpend, EmotionalState, Goal, Message,
 
 MOST_ID: Final = 2**62
 """Ids are below it, so that a file cannot use the sequence of them up: our own choice."""
-OWN: Final = KEPT | {"archives", "archived"}
+OWN: Final = PROOF_TABLES | {"archives", "archived"}
 """The tables that are taken only from a file that whoever imports it answers for: later calls read
 and remove files and threads that they name, and the key tells what is forgotten to who knows it."""
 _LISTED: Final = {"events": ("sources", "again"), "forgettings": ("ids", "rewritten")}
@@ -68,7 +68,7 @@ def _vector(dims: int, text: str) -> str:
 
 
 def _place(namespace: str, info: pydantic.ValidationInfo) -> str:
-    if encode(decode(info.context, namespace)).namespace != namespace:
+    if encode_namespace(decode_namespace(info.context, namespace)).namespace != namespace:
         raise InvalidInputError(f"this is no namespace: {short(namespace)}")
     return namespace
 
@@ -108,7 +108,7 @@ _NAMED: Final[Mapping[str, Any]] = {
     "namespace": Annotated[str, AfterValidator(_place)],
     "owner": Annotated[str, AfterValidator(_place)],
     "key": Annotated[str, AfterValidator(check_key)],
-    **dict.fromkeys(IDS, _integer(1, MOST_ID)),
+    **dict.fromkeys(ID_COLUMNS, _integer(1, MOST_ID)),
 }
 
 
@@ -357,7 +357,7 @@ def _first(error: ValidationError) -> tuple[str, Any]:
 
 def each_id(table: str, row: dict[str, Any], change: Callable[[int], int]) -> None:
     """Change every id of a row, in its columns and in its JSON."""
-    for name in IDS & row.keys():
+    for name in ID_COLUMNS & row.keys():
         value = row[name]
         row[name] = (
             [change(each) for each in value] if isinstance(value, list) else value and change(value)

@@ -22,8 +22,8 @@ from langmem_tiers.carry.file import (
     as_json,
     checked_target,
 )
-from langmem_tiers.core.carried import CARRIED, KEPT, of
-from langmem_tiers.core.checks import checked_flag, label
+from langmem_tiers.core.carried import EXPORTED_TABLES, PROOF_TABLES, statement_for
+from langmem_tiers.core.checks import checked_flag, checked_label
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -70,9 +70,11 @@ _OTHER_KEY: Final = (
 
 def counted(tenant: str) -> Flow[dict[str, int]]:
     """How many rows a tenant has, by table."""
-    calls = tuple(Call(of("carry_count", table), {"tenant": tenant}) for table in CARRIED)
+    calls = tuple(
+        Call(statement_for("carry_count", table), {"tenant": tenant}) for table in EXPORTED_TABLES
+    )
     answers = yield Query(calls)
-    return {table: answer[0][0] for table, answer in zip(CARRIED, answers, strict=True)}
+    return {table: answer[0][0] for table, answer in zip(EXPORTED_TABLES, answers, strict=True)}
 
 
 def _set_up() -> Flow[dict[str, Any]]:
@@ -159,7 +161,7 @@ def _exported(
     )
     yield from call_blocking(partial(writer.begin, header))
     for table in header.rows:
-        yield Query((Call(of("carry_out", table), {"tenant": tenant}),))
+        yield Query((Call(statement_for("carry_out", table), {"tenant": tenant}),))
         while page := (yield Query((Call("carry_next", {}),)))[0]:
             yield from call_blocking(partial(writer.add, table, page))
             advance(len(page))
@@ -197,7 +199,7 @@ class Importing:
 
     def __post_init__(self) -> None:
         """Check what callers give."""
-        label(self.source, "source")
+        checked_label(self.source, "source")
         checked_flag(self.readmit, "readmit")
 
     @property
@@ -282,7 +284,9 @@ def import_all(job: Importing) -> Flow[ImportReport]:
     try:
         _check_header(reader, job, set_up)
         begun = yield from _begun(job, reader.header.export)
-        tables = rows.tables_of((yield from rows_of("carried_columns", names=list(CARRIED))))
+        tables = rows.tables_of(
+            (yield from rows_of("carried_columns", names=list(EXPORTED_TABLES)))
+        )
         seen = yield from _checked(reader, job, tables, begun)
         if begun is None:
             begun = yield from _begin(job, reader.header.export, seen)
@@ -365,7 +369,7 @@ def _begun(job: Importing, export: str) -> Flow[_Begun | None]:
 def _check_empty(tenant: str) -> Flow[None]:
     """Raise InvalidInputError if a tenant has anything, and commit what was done before."""
     there = yield from counted(tenant)
-    if any(number for name, number in there.items() if name not in KEPT):
+    if any(number for name, number in there.items() if name not in PROOF_TABLES):
         raise InvalidInputError(
             f"{tenant!r} has rows already ({counts_text(there)}), and an export is all of a "
             "tenant: import it into a database where the tenant has none"
@@ -378,7 +382,7 @@ def _checked(
 ) -> Flow[_Seen]:
     """Check all of a file, and what of it was forgotten here; nothing is written."""
     secret = yield from rows_of("tombstone_key", tenant=job.tenant)
-    total = sum(number for table, number in reader.header.rows.items() if table not in KEPT)
+    total = sum(number for table, number in reader.header.rows.items() if table not in PROOF_TABLES)
     if begun is not None and begun.done >= total:
         secret = []  # what was forgotten may be the file's own by now
     low, high, gone, hashes = rows.MOST_ID, 0, dict[int, MemoryRow](), set[str]()
@@ -522,7 +526,7 @@ def _calls(
         if begun.shift:
             rows.each_id(table, row, lambda id_: id_ + begun.shift)
         made.append(row)
-    into = of("carry_in_beside" if table in KEPT else "carry_in", table)
+    into = statement_for("carry_in_beside" if table in PROOF_TABLES else "carry_in", table)
     calls = [Call(into, {"tenant": job.tenant, "rows": as_json(made)})] if made else []
     if held:
         events = {"events": [str(uuid4()) for _ in held], "now": job.store.flows.now}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from langmem_tiers.core.context import ABSENT, MemoryContext, named_by
+from langmem_tiers.core.context import ABSENT, MemoryContext, name_of_label
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.values import batches
@@ -182,7 +182,7 @@ def _only_tenant(store: TieredStore) -> str:
 def _tenants(store: TieredStore) -> list[str]:
     """The first tenants, by the names that a `MemoryContext` takes; one more than is listed."""
     labels = store.list_namespaces(max_depth=1, limit=_TENANTS_NAMED + 1)
-    return [name for (label,) in labels if (name := named_by(label)) is not None]
+    return [name for (label,) in labels if (name := name_of_label(label)) is not None]
 
 
 def _listed(names: list[str]) -> str:

@@ -203,7 +203,7 @@ def _each_unprintable(text: str, replaced: Callable[[str], str]) -> str:
 
 def note(message: str, style: str | None = None) -> None:
     """Print one line on standard error."""
-    console(stderr=True).print(reading.plain(message), style=style, soft_wrap=True)
+    console(stderr=True).print(reading.printable_line(message), style=style, soft_wrap=True)
 
 
 def complain(message: str) -> None:

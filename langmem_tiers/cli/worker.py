@@ -17,7 +17,7 @@ from langmem_tiers.consolidate.policy import (
     ConsolidationPolicy,
     ConsolidationSchedule,
 )
-from langmem_tiers.core.errors import InvalidInputError, MissingExtraError, worded
+from langmem_tiers.core.errors import InvalidInputError, MissingExtraError, describe_error
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.postgres import PostgresSaver
@@ -70,7 +70,7 @@ def worker(
         | {"lines": [line._asdict() for line in report.lines]}
         for report in reports
     ]
-    failed = {tenant: worded(error) for tenant, error in consolidation.failures.items()}
+    failed = {tenant: describe_error(error) for tenant, error in consolidation.failures.items()}
     nothing = "" if cycles or failed else "No tenant is due."
     document = {"cycles": cycles, "failed": failed}
     terminal.show(document, as_json=as_json, nothing=nothing, ok=not failed)
@@ -143,4 +143,4 @@ class _Lines(logging.Handler):
         """Print one line."""
         error = record.exc_info[1] if record.exc_info else None
         message = record.getMessage()
-        terminal.complain(message if error is None else f"{message}: {worded(error)}")
+        terminal.complain(message if error is None else f"{message}: {describe_error(error)}")

@@ -20,7 +20,7 @@ from langmem_tiers.consolidate.steps import Cycle, Proposal, StepCounts, StepDec
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import FileError, InvalidInputError, short
-from langmem_tiers.core.memory import STATES, Place, decode
+from langmem_tiers.core.memory import STATES, Place, decode_namespace
 from langmem_tiers.core.values import batches, content_of
 from langmem_tiers.postgres.flow import (
     Call,
@@ -373,7 +373,7 @@ class ArchivedPlace(NamedTuple):
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
         """Its namespace and key."""
-        return decode(self.tenant, self.namespace), self.key
+        return decode_namespace(self.tenant, self.namespace), self.key
 
 
 class RestoreContext(NamedTuple):

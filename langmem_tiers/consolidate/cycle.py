@@ -32,10 +32,10 @@ from langmem_tiers.consolidate.steps import (
     read_memories,
     select_ids,
 )
-from langmem_tiers.core.context import ABSENT, named_by
+from langmem_tiers.core.context import ABSENT, name_of_label
 from langmem_tiers.core.errors import InvalidInputError, ModelError
-from langmem_tiers.core.memory import Place, Tier, decode
-from langmem_tiers.core.reading import LINE, shortened
+from langmem_tiers.core.memory import Place, Tier, decode_namespace
+from langmem_tiers.core.reading import LINE_LENGTH, shorten_line
 from langmem_tiers.learn import promote
 from langmem_tiers.learn.general import Generaliser, identifying
 from langmem_tiers.learn.moves import Doubted, demotion_call, doubted
@@ -201,8 +201,8 @@ def _end_session(cycle: Cycle, detail: Mapping[str, Any]) -> Flow[bool]:
 
 def _session_and_project(tenant: str, namespace: str) -> tuple[str, str]:
     """The session and the project of a session's namespace; empty names for none."""
-    _, project, session, *_ = (*decode(tenant, namespace), ABSENT, ABSENT)
-    return named_by(session) or "", named_by(project) or ""
+    _, project, session, *_ = (*decode_namespace(tenant, namespace), ABSENT, ABSENT)
+    return name_of_label(session) or "", name_of_label(project) or ""
 
 
 @dataclass(frozen=True)
@@ -469,7 +469,7 @@ class Demote(MovingStep):
             if memory.counts is not None:
                 credit = {HELPS: "helps", EFFECT_UNKNOWN: "unknown"}.get(verdict, "harms")
                 finding = make_finding(memory, f"{verdict} ({memory.counts})")
-                content = shortened(memory.content, LINE)
+                content = shorten_line(memory.content, LINE_LENGTH)
                 findings.append({**finding, "credit": credit, "content": content})
         return Proposal(decisions=decisions, kept=count_reasons(kept), findings=findings)
 

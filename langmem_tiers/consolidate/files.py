@@ -14,7 +14,12 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from langmem_tiers.consolidate.archive import TIMES, ArchivedMemory, WrittenFile
-from langmem_tiers.core.errors import ConfigurationError, FileError, MissingExtraError, masked
+from langmem_tiers.core.errors import (
+    ConfigurationError,
+    FileError,
+    MissingExtraError,
+    mask_passwords,
+)
 
 try:
     import fsspec
@@ -135,7 +140,8 @@ class ArchiveFiles:
             data = files.cat_file(path)
         if hashlib.sha256(data).hexdigest() != checksum:
             raise FileError(
-                f"{masked(url)} is not the archive that was written (its SHA-256 differs): it was "
+                f"{mask_passwords(url)} is not the archive that was written (its SHA-256 "
+                "differs): it was "
                 "damaged or replaced. Nothing was restored; bring the file back from a backup",
                 code="archive",
             )
@@ -143,7 +149,7 @@ class ArchiveFiles:
             return _from_parquet(data, url)
         except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
             raise FileError(
-                f"{masked(url)} is no archive of memories ({error}): nothing was changed",
+                f"{mask_passwords(url)} is no archive of memories ({error}): nothing was changed",
                 code="archive",
             ) from error
 
@@ -180,7 +186,8 @@ def _write_file(
 def _check_written(back: bytes, data: bytes, url: str, memories: list[ArchivedMemory]) -> None:
     if back != data or _from_parquet(back, url) != memories:
         raise FileError(
-            f"{masked(url)} was not read back as it was written: check the disk or the object "
+            f"{mask_passwords(url)} was not read back as it was written: check the disk or the "
+            "object "
             "store. Nothing was archived",
             code="archive",
         )
@@ -209,7 +216,8 @@ def _from_parquet(data: bytes, url: str) -> list[ArchivedMemory]:
     table = parquet.read_table(io.BytesIO(data))
     if json.loads(table.schema.metadata[_METADATA])["format"] != _FORMAT:
         raise FileError(
-            f"{masked(url)} is not an archive that can be restored: it has another format, of a "
+            f"{mask_passwords(url)} is not an archive that can be restored: it has another "
+            "format, of a "
             "newer langmem-tiers perhaps. Nothing was changed",
             code="archive",
         )
@@ -226,10 +234,12 @@ def _open_filesystem(url: str) -> tuple[Any, str]:
     try:
         files, path = fsspec.core.url_to_fs(url)
     except ImportError as error:
-        raise ConfigurationError(f"{masked(url)} needs one more package: {error}") from error
+        raise ConfigurationError(
+            f"{mask_passwords(url)} needs one more package: {error}"
+        ) from error
     except ValueError as error:
         raise ConfigurationError(
-            f"{masked(url)} is no place for archives ({error}): give a path, or a URL that "
+            f"{mask_passwords(url)} is no place for archives ({error}): give a path, or a URL that "
             "fsspec knows"
         ) from error
     return files, path
@@ -242,13 +252,14 @@ def _file_errors(url: str, verb: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise FileError(
-            f"{masked(url)} is not there: bring it back from where it was moved to, or from a "
+            f"{mask_passwords(url)} is not there: bring it back from where it was moved to, or "
+            "from a "
             "backup. Nothing was changed",
             code="archive",
         ) from error
     except OSError as error:
         raise FileError(
-            f"{masked(url)} cannot be {verb} ({error}); nothing was changed", code="archive"
+            f"{mask_passwords(url)} cannot be {verb} ({error}); nothing was changed", code="archive"
         ) from error
 
 

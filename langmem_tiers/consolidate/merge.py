@@ -17,7 +17,7 @@ from langmem_tiers.consolidate import steps
 from langmem_tiers.consolidate.models import Judge, Pair, judge_pairs
 from langmem_tiers.consolidate.policy import MergePolicy, SupersedePolicy
 from langmem_tiers.consolidate.steps import Cycle, MovingStep, Proposal, StepDecision, StoredMemory
-from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.reading import normalise
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop, rows_of
 from langmem_tiers.remember.gate import SPOKEN_FOR
@@ -150,7 +150,7 @@ class Timeline:
     def __init__(self, group: ComparisonGroup) -> None:
         self.memories = group.memories
         self.items = sorted(group.memories.values(), key=lambda memory: memory.truth_order)
-        self.text = {memory.id: normalised(memory.content) for memory in self.items}
+        self.text = {memory.id: normalise(memory.content) for memory in self.items}
         self._first = {self.text[memory.id]: memory for memory in reversed(self.items)}
         self._last = {self.text[memory.id]: memory for memory in self.items}
         self._near: defaultdict[int, dict[int, float]] = defaultdict(dict)
@@ -512,7 +512,7 @@ def _contradiction_candidates(
 
     With how near the two are.
     """
-    text = {id_: normalised(memory.content) for id_, memory in group.memories.items()}
+    text = {id_: normalise(memory.content) for id_, memory in group.memories.items()}
     doubts: dict[Pair, float] = {}
     taken = Counter[int]()
     for pair, nearness in sorted(group.near.items(), key=lambda item: (-item[1], item[0])):

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from langmem_tiers.consolidate.steps import StoredMemory
 from langmem_tiers.core import prompts
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.structured import ways_to_ask
+from langmem_tiers.core.structured import make_askers
 from langmem_tiers.core.values import batches
 from langmem_tiers.postgres.flow import Flow, ask_model
 from langmem_tiers.recall.fence import labelled, quoted
@@ -83,7 +83,7 @@ def judge_of(model: BaseChatModel) -> Judge:
         (alike,) = judge_of(model).call("same", [(older, newer)])
         ```
     """
-    return Judge(*ways_to_ask(model, Judgement, _pair_requests, _join_answers))
+    return Judge(*make_askers(model, Judgement, _pair_requests, _join_answers))
 
 
 class _PairRequest(NamedTuple):
@@ -209,7 +209,7 @@ def summariser_of(model: BaseChatModel) -> Summariser:
         summary = summariser_of(model).call(notes)
         ```
     """
-    return Summariser(*ways_to_ask(model, SummedUp, _note_requests, _join_summaries))
+    return Summariser(*make_askers(model, SummedUp, _note_requests, _join_summaries))
 
 
 class _NotePart(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import StrictBool
 
-from langmem_tiers.core.checks import by, number, record, whole
+from langmem_tiers.core.checks import number_between, record, validated_by, whole_between
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, short
 from langmem_tiers.core.settings import MOST_DAYS, MOST_TIMES, RISE_ACCESSES, RISE_IMPORTANCE
 from langmem_tiers.learn.promotion_rules import SPECIFIED, PromotionPolicy
@@ -28,9 +28,9 @@ class RisePolicy:
         ConfigurationError: for a value that cannot work.
     """
 
-    min_importance: Annotated[float, number(0, 1)] = RISE_IMPORTANCE
+    min_importance: Annotated[float, number_between(0, 1)] = RISE_IMPORTANCE
     """Importance to reach, in 0…1."""
-    min_access_count: Annotated[int, whole(0, MOST_TIMES)] = RISE_ACCESSES
+    min_access_count: Annotated[int, whole_between(0, MOST_TIMES)] = RISE_ACCESSES
     """Accesses to reach."""
 
 
@@ -61,10 +61,10 @@ class MergePolicy:
         ConfigurationError: for a value that cannot work.
     """
 
-    near_duplicate: Annotated[float, number(0, 1)] = 0.85
+    near_duplicate: Annotated[float, number_between(0, 1)] = 0.85
     """How near two memories must be to be proposed: their cosine, or the share of words that they
     have in common."""
-    within_minutes: Annotated[float, number(0, MOST_DAYS * 24 * 60)] = 10
+    within_minutes: Annotated[float, number_between(0, MOST_DAYS * 24 * 60)] = 10
     """How far apart the same may be said to be said once: by when it happened, if that was told,
     else by when it was stored."""
 
@@ -86,7 +86,7 @@ class SupersedePolicy:
         ConfigurationError: for a value that cannot work.
     """
 
-    memory_types: Annotated[tuple[str, ...], by(_check_names)] = (
+    memory_types: Annotated[tuple[str, ...], validated_by(_check_names)] = (
         "semantic",
         "learning",
         "relationship",
@@ -114,20 +114,20 @@ class ArchivalPolicy:
         ConfigurationError: for a value that cannot work.
     """
 
-    url: Annotated[str, by(_check_name)]
+    url: Annotated[str, validated_by(_check_name)]
     """The directory of the files, as fsspec reads it: a path, `s3://bucket/memories`, …"""
-    older_than_days: Annotated[float, number(0, MOST_DAYS)] = 180
+    older_than_days: Annotated[float, number_between(0, MOST_DAYS)] = 180
     """Days since it was recorded, or changed if it was, to exceed."""
-    max_access_count: Annotated[int, whole(0, MOST_TIMES)] = 3
+    max_access_count: Annotated[int, whole_between(0, MOST_TIMES)] = 3
     """Fewer accesses than this."""
-    max_importance: Annotated[float, number(0, 1)] = 0.6
+    max_importance: Annotated[float, number_between(0, 1)] = 0.6
     """Less important than this."""
-    default_importance: Annotated[float, number(0, 1)] | None = None
+    default_importance: Annotated[float, number_between(0, 1)] | None = None
     """As how important a memory counts whose importance nobody told. None: it stays, however old
     and unread; what was said once and never asked for may be asked for tomorrow."""
-    agent_id: Annotated[str, by(_check_name)] | None = None
+    agent_id: Annotated[str, validated_by(_check_name)] | None = None
     """Memories of this agent alone; of the whole tenant if not given."""
-    max_share: Annotated[float, number(0, 1)] = 0.1
+    max_share: Annotated[float, number_between(0, 1)] = 0.1
     """Of the tenant's current memories, the share that a cycle, or a call of `archive`, may take;
     1 takes all that is meant."""
 
@@ -186,10 +186,10 @@ class ConsolidationSchedule:
         ```
     """
 
-    every: Annotated[timedelta, by(_check_span)] | None = None
+    every: Annotated[timedelta, validated_by(_check_span)] | None = None
     """The time from the beginning of one cycle of the tenant to that of the next, whoever runs
     them."""
-    every_turns: Annotated[int, whole(1, MOST_TIMES)] | None = None
+    every_turns: Annotated[int, whole_between(1, MOST_TIMES)] | None = None
     """Messages of a human on this thread since the last cycle, of those that it still keeps."""
     on_session_end: StrictBool = False
     """Whether the end of a session is a reason; the state's `session_ended` says so."""

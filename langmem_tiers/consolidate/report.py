@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple, get_args
 from langmem_tiers.consolidate.cycle import UNREAD, Expire
 from langmem_tiers.consolidate.steps import StepCounts, sum_counts
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import bracketed, decode, handle_of
-from langmem_tiers.core.reading import plain
+from langmem_tiers.core.memory import bracket_handle, decode_namespace, handle_of
+from langmem_tiers.core.reading import printable_line
 
 LineVerdict = Literal["done", "left", "kept"]
 VERDICTS: tuple[LineVerdict, ...] = get_args(LineVerdict)
@@ -78,7 +78,7 @@ class NearMiss(NamedTuple):
 
     def __str__(self) -> str:
         """Such as `k7: it lacks: projects 1 >= 2 no`."""
-        return f"{plain(self.key)}: {self.reason}"
+        return f"{printable_line(self.key)}: {self.reason}"
 
 
 class Credit(NamedTuple):
@@ -95,8 +95,8 @@ class Credit(NamedTuple):
 
     def __str__(self) -> str:
         """Such as `[a3f9k2] Restart the mailer first: runs do better with it (…)`."""
-        handle = bracketed(handle_of(self.namespace, self.key))
-        return f"{handle} {plain(self.content)}: {self.reason}"
+        handle = bracket_handle(handle_of(self.namespace, self.key))
+        return f"{handle} {printable_line(self.content)}: {self.reason}"
 
 
 class ProposedPair(NamedTuple):
@@ -116,7 +116,7 @@ class ProposedPair(NamedTuple):
 
     def __str__(self) -> str:
         """Such as `port, new port: a newer one may contradict it, or say the same`."""
-        return f"{plain(self.key)}, {plain(self.other_key)}: {self.reason}"
+        return f"{printable_line(self.key)}, {printable_line(self.other_key)}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,9 +245,15 @@ def _sort_findings(
         for finding in step_counts.get("findings", ())
     )
     for step, finding in every:
-        place, reason = (decode(tenant, finding["namespace"]), finding["key"]), finding["reason"]
+        place, reason = (
+            (decode_namespace(tenant, finding["namespace"]), finding["key"]),
+            finding["reason"],
+        )
         if finding["target_key"] is not None:
-            other = decode(tenant, finding["target_namespace"] or ""), finding["target_key"]
+            other = (
+                decode_namespace(tenant, finding["target_namespace"] or ""),
+                finding["target_key"],
+            )
             proposed = ProposedPair(step, *place, *other, reason, finding.get("near"))
             pairs.setdefault(frozenset((place, other)), proposed)
         elif "credit" not in finding:

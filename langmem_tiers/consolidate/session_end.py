@@ -19,10 +19,10 @@ from uuid import NAMESPACE_OID, uuid5
 from langmem_tiers.consolidate import lease, steps
 from langmem_tiers.consolidate.models import Summariser, Summary
 from langmem_tiers.consolidate.steps import Cycle, StoredMemory
-from langmem_tiers.core.context import MemoryContext, users_labels
+from langmem_tiers.core.context import MemoryContext, user_labels
 from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.core.memory import Place, Source, Tier
-from langmem_tiers.core.reading import ends_of, normalised, visible
+from langmem_tiers.core.reading import head_and_tail, normalise, strip_invisible
 from langmem_tiers.core.values import batches, provenance_of, source_of, trust_of
 from langmem_tiers.postgres.flow import (
     Call,
@@ -383,7 +383,7 @@ def choose_kept(
     for note in project.notes:
         if note.state is None:  # those together that one speaker noted in equal texts
             who = note.speaker, source_of(note.value), trust_of(note.value)
-            same.setdefault((normalised(note.content), *who), []).append(note)
+            same.setdefault((normalise(note.content), *who), []).append(note)
     for equal_notes in same.values():
         why = _lift_reason(equal_notes, project.recalled, stated=stated and summary is None)
         if why is None:
@@ -392,7 +392,7 @@ def choose_kept(
             key = project.kept_key("fact", equal_notes[0].key)
             facts.append(KeptMemory(project.namespace, key, _fact_value(equal_notes), why))
     if summary is not None:
-        known_texts = {normalised(fact.value["content"]) for fact in facts}
+        known_texts = {normalise(fact.value["content"]) for fact in facts}
         facts += _concept_memories(project, summary, known_texts)
     lifted = {fact.value["content"] for fact in facts}
     return [*facts, *_digest_memories(project, lifted, summary)], passed_over
@@ -404,7 +404,7 @@ def _time_order(memory: StoredMemory) -> tuple[datetime, int, int]:
 
 def user_suffix(user_id: str | None) -> str:
     """The end of a namespace that is a user's own, behind the project's label; else nothing."""
-    return "".join(f"{label}." for label in users_labels(user_id))
+    return "".join(f"{label}." for label in user_labels(user_id))
 
 
 def _project_namespace(memory: StoredMemory) -> str:
@@ -435,7 +435,11 @@ def _lift_reason(
     first = notes[0]
     if not stated or first.value.get("source", Source.USER) != Source.USER:
         return None
-    asks = visible(ends_of(first.content)).rstrip().endswith(("?", "\N{ARABIC QUESTION MARK}"))
+    asks = (
+        strip_invisible(head_and_tail(first.content))
+        .rstrip()
+        .endswith(("?", "\N{ARABIC QUESTION MARK}"))
+    )
     return None if asks else STATED
 
 
@@ -458,9 +462,9 @@ def _concept_memories(
 ) -> Iterator[KeptMemory]:
     """What a model learned, but for what says the same as what is stored anyhow."""
     for concept in summary.concepts:
-        if normalised(concept.content) in known_texts:
+        if normalise(concept.content) in known_texts:
             continue
-        known_texts.add(normalised(concept.content))
+        known_texts.add(normalise(concept.content))
         sources = [project.summarised[place] for place in concept.notes]
         value = _derived_value(sources, concept.content, "semantic") | {
             **_common_fields(sources),

@@ -11,8 +11,8 @@ from uuid import uuid4
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import ASSISTANT_ROLES, Place, Tier, decode
-from langmem_tiers.core.reading import LINE, plain, shortened
+from langmem_tiers.core.memory import ASSISTANT_ROLES, Place, Tier, decode_namespace
+from langmem_tiers.core.reading import LINE_LENGTH, printable_line, shorten_line
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.moves import MoveRecord, move_record, said_beside
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, retried_on_conflict, rows_of
@@ -278,10 +278,10 @@ class Version(NamedTuple):
         """What it says, and when it was true."""
         true = f"{_format_minute(self.valid_from)} – {_format_minute(self.valid_to)}".rstrip()
         since = "" if self.state_at is None else f" since {_format_minute(self.state_at)}"
-        by = "" if self.superseded_by is None else f" by {plain(self.superseded_by)}"
+        by = "" if self.superseded_by is None else f" by {printable_line(self.superseded_by)}"
         stands = f"{self.state or 'current'}{since}{by}"
-        content = f"{shortened(self.content, LINE)} " if self.content else ""
-        return f"{true}: {content}({plain(self.key)}, {stands})"
+        content = f"{shorten_line(self.content, LINE_LENGTH)} " if self.content else ""
+        return f"{true}: {content}({printable_line(self.key)}, {stands})"
 
 
 class Successor(NamedTuple):
@@ -299,8 +299,11 @@ class Successor(NamedTuple):
     def describe(self, namespace: tuple[str, ...]) -> str:
         """Which it is, by which move; and where, if that is not this namespace."""
         verb = "superseded by" if self.kind == _SUPERSEDED else "lives on in"
-        where = "" if self.namespace == namespace else f" in {plain('/'.join(self.namespace))}"
-        return f"{verb} {plain(self.key)}{where} ({self.kind}, move {plain(self.move)})"
+        where = (
+            "" if self.namespace == namespace else f" in {printable_line('/'.join(self.namespace))}"
+        )
+        move = printable_line(self.move)
+        return f"{verb} {printable_line(self.key)}{where} ({self.kind}, move {move})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,7 +329,7 @@ class History:
             at = successor.namespace
         for event in self.events:
             undone = " (rolled back)" if event.undone_at else ""
-            why = plain("; ".join(event.reasons))
+            why = printable_line("; ".join(event.reasons))
             lines.append(f"{_format_minute(event.at)} {event.kind}{undone}: {why}")
         return "\n".join(lines)
 
@@ -347,7 +350,9 @@ def read_history(memory: Candidate, context: MemoryContext) -> Flow[History]:
         key=memory.key,
         namespace=memory.place[0],
         versions=tuple(_to_version(row, context, memory) for row in versions),
-        successors=tuple(Successor(decode(tenant, row[0]), *row[1:]) for row in successors),
+        successors=tuple(
+            Successor(decode_namespace(tenant, row[0]), *row[1:]) for row in successors
+        ),
         events=tuple(move_record(row) for row in events),
     )
 
@@ -358,7 +363,7 @@ def read_deleted_history(key: str, context: MemoryContext) -> Flow[History | Non
     reached = [
         (place, row[2:])
         for row in rows
-        if context.reaches(row[1] or Tier.WORKING, place := decode(context.root, row[0]))
+        if context.reaches(row[1] or Tier.WORKING, place := decode_namespace(context.root, row[0]))
     ]
     if not reached:
         return None
@@ -373,7 +378,7 @@ def read_deleted_history(key: str, context: MemoryContext) -> Flow[History | Non
 
 def _to_version(row: Row, context: MemoryContext, asked: Candidate) -> Version:
     namespace, key, tier, value, *rest = row
-    place = decode(context.root, namespace)
+    place = decode_namespace(context.root, namespace)
     own = (place, key) == (asked.place[0], asked.key)
     content = content_of(value) if own else said_beside(value, rest[0], Tier(tier), place, context)
     return Version(place, key, Tier(tier), content, *rest)

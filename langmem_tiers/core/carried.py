@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-CARRIED: Final[Mapping[str, str]] = {
+EXPORTED_TABLES: Final[Mapping[str, str]] = {
     "usage": "id",
     "vectors": "namespace, id, field, tier",
     "lineage": "id, source",
@@ -25,7 +25,7 @@ CARRIED: Final[Mapping[str, str]] = {
 """The tables, each with what its rows are ordered by: its key without the tenant. They are carried
 in this order, so that a memory comes after its vectors, counters and lineage and is seen whole."""
 
-LEFT: Final[Mapping[str, str]] = {
+UNEXPORTED_TABLES: Final[Mapping[str, str]] = {
     "leases": "who consolidates the tenant, for a few minutes, in that database",
     "exports": "files of exports that are not whole, on the machine where they were begun",
     "imports": "how far an import has come, in that database",
@@ -35,13 +35,13 @@ LEFT: Final[Mapping[str, str]] = {
 }
 """The tables that stay, each with the reason."""
 
-KEPT: Final = frozenset(("tombstone_keys", "tombstones", "forgettings"))
+PROOF_TABLES: Final = frozenset(("tombstone_keys", "tombstones", "forgettings"))
 """What stands of a tenant that was forgotten: with these alone it has nothing."""
 
-IDS: Final = frozenset(("id", "source", "target", "number", "needs"))
+ID_COLUMNS: Final = frozenset(("id", "source", "target", "number", "needs"))
 """The columns of numbers that are drawn from the sequence of ids, in whatever table."""
 
 
-def of(statement: str, table: str) -> str:
+def statement_for(statement: str, table: str) -> str:
     """The name of a statement that is loaded for each table."""
     return f"{statement}_{table}"

@@ -77,11 +77,11 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-Refused: TypeAlias = type[InvalidInputError | ConfigurationError]
+ErrorClass: TypeAlias = type[InvalidInputError | ConfigurationError]
 """What a check raises: of an argument, or of a setting."""
 
 
-def _wrong_kind(error: Refused) -> Refused:
+def _wrong_kind(error: ErrorClass) -> ErrorClass:
     return InvalidTypeError if error is InvalidInputError else error
 
 
@@ -93,7 +93,7 @@ def checked_number(
     *,
     but: Collection[float] = (),
     use: str = "",
-    error: Refused = InvalidInputError,
+    error: ErrorClass = InvalidInputError,
 ) -> float:
     """A number in this range, and none of those; `use` says what to give where that says more."""
     if is_number(given) and low <= given <= high and given not in but:  # type: ignore[operator]
@@ -105,7 +105,7 @@ def checked_number(
 
 
 def checked_whole(
-    given: object, what: str, low: int, high: int, error: Refused = InvalidInputError
+    given: object, what: str, low: int, high: int, error: ErrorClass = InvalidInputError
 ) -> int:
     """A whole number in this range."""
     is_whole = isinstance(given, int) and not isinstance(given, bool)
@@ -115,7 +115,7 @@ def checked_whole(
     raise refused(f"{what} is a whole number from {low} to {high:,}, not {short(given)}")
 
 
-def hint(given: object, known: Iterable[str]) -> str:
+def suggest_name(given: object, known: Iterable[str]) -> str:
     """Say which of these names is meant, or which there are, if none is near."""
     names = tuple(known)
     near = difflib.get_close_matches(short(given).strip("'\""), names, n=1)
@@ -126,10 +126,12 @@ def check_known(given: Iterable[object], known: Iterable[str], what: str) -> Non
     """Refuse an option that is not known, and say which may be meant."""
     for key in given:
         if not isinstance(key, str) or key not in known:
-            raise ConfigurationError(f"{what} has no option {short(key)}; {hint(key, known)}")
+            raise ConfigurationError(
+                f"{what} has no option {short(key)}; {suggest_name(key, known)}"
+            )
 
 
-def checked_flag(given: object, what: str, error: Refused = InvalidInputError) -> bool:
+def checked_flag(given: object, what: str, error: ErrorClass = InvalidInputError) -> bool:
     """True or False, and nothing that is like it."""
     if not isinstance(given, bool):
         raise _wrong_kind(error)(f"{what} is True or False, not {short(given)}")
@@ -145,7 +147,7 @@ def checked_choice(
     given: object,
     known: Iterable[str],
     what: str,
-    error: Refused = InvalidInputError,
+    error: ErrorClass = InvalidInputError,
 ) -> str:
     """One of the names that there are."""
     names = tuple(known)
@@ -180,7 +182,7 @@ def checked_mapping(given: object, what: str, such_as: str) -> Mapping[Any, Any]
     return given
 
 
-def label(named: object, what: str) -> str | None:
+def checked_label(named: object, what: str) -> str | None:
     """A name of 1 to 400 bytes, or None.
 
     Raises:
@@ -195,14 +197,14 @@ def label(named: object, what: str) -> str | None:
     return named
 
 
-def name(given: object, what: str) -> str:
+def checked_name(given: object, what: str) -> str:
     """A label that there has to be."""
-    if (found := label(given, what)) is None:
+    if (found := checked_label(given, what)) is None:
         raise InvalidTypeError(f"{what} is a string, not None")
     return found
 
 
-def share(number: object, what: str) -> float | None:
+def checked_share(number: object, what: str) -> float | None:
     """A number in 0…1, or None."""
     return None if number is None else float(checked_number(number, what, 0, 1))
 
@@ -248,7 +250,7 @@ def normalised_tags(tags: object, what: str = "tags") -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def checked_kind(given: object, kind: type[T], what: str) -> T:
+def checked_instance(given: object, kind: type[T], what: str) -> T:
     """An object of a class."""
     if not isinstance(given, kind):
         raise InvalidTypeError(f"{what} is a {kind.__name__}, not {short(given)}")
@@ -343,7 +345,7 @@ _WANTED: Final = {
 """What is to be given instead, by pydantic's names of what is wrong."""
 
 
-def by(check: Callable[[Any, str], Any]) -> PlainValidator:
+def validated_by(check: Callable[[Any, str], Any]) -> PlainValidator:
     """Checks a field by a function of what is given and of the field's name."""
 
     def checked(given: Any, field: ValidationInfo) -> Any:
@@ -352,18 +354,20 @@ def by(check: Callable[[Any, str], Any]) -> PlainValidator:
     return PlainValidator(checked)
 
 
-def number(low: float, high: float, *, but: Collection[float] = ()) -> PlainValidator:
+def number_between(low: float, high: float, *, but: Collection[float] = ()) -> PlainValidator:
     """Checks that a field is a number in this range, and none of those; see `whole`."""
 
     def check(given: Any, name: str) -> Any:
         return checked_number(given, name, low, high, but=but, error=ConfigurationError)
 
-    return by(check)
+    return validated_by(check)
 
 
-def whole(low: int, high: int) -> PlainValidator:
+def whole_between(low: int, high: int) -> PlainValidator:
     """Checks that a field is a whole number in this range; a ConfigurationError says if not."""
-    return by(lambda given, name: checked_whole(given, name, low, high, ConfigurationError))
+    return validated_by(
+        lambda given, name: checked_whole(given, name, low, high, ConfigurationError)
+    )
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))

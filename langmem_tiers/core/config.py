@@ -16,13 +16,13 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from langmem_tiers.core import checks
 from langmem_tiers.core.checks import (
-    by,
     check_known,
     checked_choice,
     checked_mapping,
     checked_switch,
     record,
-    whole,
+    validated_by,
+    whole_between,
 )
 from langmem_tiers.core.context import check_template, user_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
@@ -89,31 +89,31 @@ class Bounds:
         ```
     """
 
-    value_bytes: Annotated[int, whole(1, _MOST_BYTES)] = 8 * 1024 * 1024
+    value_bytes: Annotated[int, whole_between(1, _MOST_BYTES)] = 8 * 1024 * 1024
     """Bytes of a value as JSON in UTF-8. A content of a million characters fits, whichever they
     are: JSON writes none of them in more than six bytes."""
-    value_depth: Annotated[int, whole(1, _MOST_LEVELS)] = 600
+    value_depth: Annotated[int, whole_between(1, _MOST_LEVELS)] = 600
     """Levels of mappings and lists in a value, and of keys in a filter. PHP's JSON reads 512;
     Python gives up a few hundred later, depending on who calls."""
-    query_characters: Annotated[int, whole(1, _MANY)] = 100_000
+    query_characters: Annotated[int, whole_between(1, _MANY)] = 100_000
     """Characters of a query. Embedding models read about 8,000 tokens, which is a third of it, and
     the search by words 4,000 characters."""
-    filter_conditions: Annotated[int, whole(1, _MANY)] = 1_000
+    filter_conditions: Annotated[int, whole_between(1, _MANY)] = 1_000
     """Conditions of a filter, or of `list_namespaces`. Each is looked at for each memory in
     scope."""
-    limit: Annotated[int, whole(1, _MOST)] = 100_000
+    limit: Annotated[int, whole_between(1, _MOST)] = 100_000
     """Items that a `search`, or namespaces that a `list_namespaces`, may ask for. All of them are
     in memory at once; further pages are had by `offset`. A coordinator's recall has its own limit,
     1,000 memories."""
-    batch: Annotated[int, whole(1, _MANY)] = 100_000
+    batch: Annotated[int, whole_between(1, _MANY)] = 100_000
     """Operations in a `batch`, memories in a `store_many`, queries in a `get_context_batch`: one
     transaction. So many tags, entities, origins and recalled texts may a memory list as well, and
     so many texts of a value are indexed."""
-    statement_timeout_ms: Annotated[int, by(_milliseconds)] | None = 60_000
+    statement_timeout_ms: Annotated[int, validated_by(_milliseconds)] | None = 60_000
     """Milliseconds that Postgres may take for one statement, waiting for locks included; None or 0
     for as long as it takes. A shorter one of the database or the role stays. A recall has its own,
     the coordinator's `query_timeout_ms`; migrations and index builds have none."""
-    call_timeout_ms: Annotated[int, by(_milliseconds)] | None = 10_000
+    call_timeout_ms: Annotated[int, validated_by(_milliseconds)] | None = 10_000
     """Milliseconds that a call may take, waits for a connection, for locks, for the embedding model
     and for Postgres included; None or 0 for no limit. A call of more than 200 items has as much for
     each further 200. Opening has as much for itself. A call that tends, moves or forgets all of a
@@ -132,7 +132,7 @@ class Bounds:
         """Refuse a value that is nested too deeply, however deep it is."""
         level: Iterable[object] = (value,)
         for _ in range(self.value_depth):
-            inner = (part for one in level for part in _parts(one) if isinstance(part, _NESTED))
+            inner = (part for one in level for part in _children(one) if isinstance(part, _NESTED))
             level = {id(part): part for part in inner}.values()  # each once, however often it is in
             if not level:
                 return
@@ -196,13 +196,13 @@ class Bounds:
 _NESTED: Final = (dict, list, tuple)
 
 
-def _parts(one: object) -> Iterable[Any]:
+def _children(one: object) -> Iterable[Any]:
     if isinstance(one, Mapping):
         return one.values()
     return one if isinstance(one, list | tuple) else ()
 
 
-DEFAULT: Final = Bounds()
+DEFAULT_BOUNDS: Final = Bounds()
 
 
 _LONGEST_ACTOR = 255
@@ -232,12 +232,12 @@ class Audit:
         ```
     """
 
-    writes: Annotated[bool, by(checked_switch)] | None = None
+    writes: Annotated[bool, validated_by(checked_switch)] | None = None
     """Whether the database logs what is written, whoever writes: `setup` switches it on or off for
     all. None leaves it as it is: a new database logs."""
-    reads: Annotated[bool, by(checked_switch)] = False
+    reads: Annotated[bool, validated_by(checked_switch)] = False
     """Whether this store logs which memories it returns. A read then waits for one commit more."""
-    actor: Annotated[str, by(_actor)] | None = None
+    actor: Annotated[str, validated_by(_actor)] | None = None
     """Who this store writes and reads for, beside the role that logged in."""
 
 
@@ -286,7 +286,7 @@ class Roles:
         return None if self.taken is None else self.names[self.taken]
 
 
-def roles_of(prefix: object, taken: object, given: Mapping[str, str] | None) -> Roles:
+def parse_roles(prefix: object, taken: object, given: Mapping[str, str] | None) -> Roles:
     """The roles of a store whose schemas have this prefix: as `given`, or called after it.
 
     Raises:
@@ -326,7 +326,7 @@ class StoreOptions:
     )
     exact_limit: int = EXACT_LIMIT
     trace_days: float | None = TRACE_DAYS
-    bounds: Bounds = DEFAULT
+    bounds: Bounds = DEFAULT_BOUNDS
     user_namespaces: tuple[tuple[str, ...], ...] = ()
     roles: Roles = field(default_factory=Roles)
     audit: Audit = field(default_factory=Audit)

@@ -17,7 +17,7 @@ from langmem_tiers.core.checks import (
     zone_of,
 )
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, Place, Tier, decode
+from langmem_tiers.core.memory import TIERS, Place, Tier, decode_namespace
 
 T = TypeVar("T")
 
@@ -25,9 +25,9 @@ ABSENT = "_"
 """The label that stands for a project or a session that was not named."""
 _DEPTHS: Final = {Tier.SHORT_TERM: 2, Tier.WORKING: 1, Tier.LONG_TERM: 0}
 """Names behind the tenant in a tier's namespace."""
-USER = "@"
+USER_PREFIX = "@"
 """What the last label of a namespace begins with that is one user's."""
-USER_HERE = "{user_id}"
+USER_PLACEHOLDER = "{user_id}"
 """What stands in a template of namespaces where the user is named, as `*` does for any label."""
 
 
@@ -39,7 +39,7 @@ class Caller(NamedTuple):
     project_id: str | None
 
 
-def _explained(kind: type[T]) -> type[T]:
+def _explain_fields(kind: type[T]) -> type[T]:
     """Let a class say which fields to name where some are missing or unknown.
 
     LangGraph makes a context of whatever mapping a client sends.
@@ -64,7 +64,7 @@ def _explained(kind: type[T]) -> type[T]:
     return kind
 
 
-@_explained
+@_explain_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryContext:
     """Who remembers and who asks; a graph's `context_schema`.
@@ -136,7 +136,7 @@ class MemoryContext:
                 f"there is no tier {short(tier)}: use one of {', '.join(TIERS)}"
             )
         labels = [ABSENT if name is None else label_of(name) for name in names[:depth]]
-        own = users_labels(self.user_id) if checked_flag(personal, "personal") else ()
+        own = user_labels(self.user_id) if checked_flag(personal, "personal") else ()
         return (_escaped(self.tenant), *labels, *own)
 
     def places(self, tier: Tier) -> tuple[tuple[str, ...], ...]:
@@ -181,26 +181,26 @@ class MemoryContext:
 def label_of(name: str) -> str:
     """The label that stands for a name in a namespace; two names never have the same."""
     label = _escaped(name)
-    return f"%40{label[1:]}" if label.startswith(USER) else label
+    return f"%40{label[1:]}" if label.startswith(USER_PREFIX) else label
 
 
 def _escaped(name: str) -> str:
     return name.replace("%", "%25").replace(".", "%2E") if name != ABSENT else "%5F"
 
 
-def named_by(label: str) -> str | None:
+def name_of_label(label: str) -> str | None:
     """The name that stands in a namespace as this label; None if none was named."""
     if label == ABSENT:
         return None
     if label == "%5F":
         return ABSENT
-    bare = f"{USER}{label[3:]}" if label.startswith("%40") else label
+    bare = f"{USER_PREFIX}{label[3:]}" if label.startswith("%40") else label
     return bare.replace("%2E", ".").replace("%25", "%")
 
 
-def users_labels(user_id: str | None) -> tuple[str, ...]:
+def user_labels(user_id: str | None) -> tuple[str, ...]:
     """The labels behind a namespace that make it a user's; none without one."""
-    return () if user_id is None else (f"{USER}{label_of(user_id)}",)
+    return () if user_id is None else (f"{USER_PREFIX}{label_of(user_id)}",)
 
 
 def check_template(template: Sequence[object]) -> None:
@@ -210,28 +210,29 @@ def check_template(template: Sequence[object]) -> None:
         ConfigurationError: then.
     """
     texts = all(isinstance(one, str) and one for one in template)
-    if not texts or template.count(USER_HERE) != 1 or template[0] == USER_HERE:
+    if not texts or template.count(USER_PLACEHOLDER) != 1 or template[0] == USER_PLACEHOLDER:
         raise ConfigurationError(
-            f"a template of user_namespaces is labels, such as ('memories', '{USER_HERE}'): one of "
-            f"them, not the first, is {USER_HERE}; not {short(template)}"
+            "a template of user_namespaces is labels, such as ('memories', "
+            f"'{USER_PLACEHOLDER}'): one of "
+            f"them, not the first, is {USER_PLACEHOLDER}; not {short(template)}"
         )
 
 
 def user_of(place: Place, templates: Sequence[Sequence[str]] = ()) -> str | None:
     """Whose memories a namespace holds: one user's, by its last label or a template, or None."""
-    labels = decode(*place)
-    if len(labels) > 1 and labels[-1].startswith(USER):
-        return named_by(labels[-1][1:]) or None
+    labels = decode_namespace(*place)
+    if len(labels) > 1 and labels[-1].startswith(USER_PREFIX):
+        return name_of_label(labels[-1][1:]) or None
     for template in templates:
         pairs = list(zip(template, labels, strict=False))
         if len(pairs) == len(template) and all(
-            known in ("*", USER_HERE, label) for known, label in pairs
+            known in ("*", USER_PLACEHOLDER, label) for known, label in pairs
         ):
-            return named_by(labels[list(template).index(USER_HERE)])
+            return name_of_label(labels[list(template).index(USER_PLACEHOLDER)])
     return None
 
 
-def user_templates(given: Any) -> tuple[tuple[str, ...], ...]:
+def checked_templates(given: Any) -> tuple[tuple[str, ...], ...]:
     """Templates of namespaces as they are kept; what they say is checked with the options."""
     try:
         several = checked_list(given, "user_namespaces", "templates")

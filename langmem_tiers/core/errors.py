@@ -60,7 +60,7 @@ ErrorCode = Literal[
 ]
 """What went wrong, more narrowly than the class says; each belongs to one class."""
 
-LASTING: Final[tuple[ErrorCode, ...]] = ("not_set_up", "migration")
+PERMANENT_CODES: Final[tuple[ErrorCode, ...]] = ("not_set_up", "migration")
 """What does not mend itself: the database is to be set up, or the package to be changed."""
 
 _HEAD: Final = 1_600
@@ -160,7 +160,7 @@ def has_code(error: object, *codes: ErrorCode) -> bool:
     return isinstance(error, TieredMemoryError) and error.code in codes
 
 
-def across_tenants(what: str) -> InvalidInputError:
+def cross_tenant_error(what: str) -> InvalidInputError:
     """Make the error of a call across tenants, on a store that sees one tenant at a time."""
     return InvalidInputError(
         f"{what} crosses tenants, and this store has the rights of an application, which "
@@ -170,13 +170,13 @@ def across_tenants(what: str) -> InvalidInputError:
     )
 
 
-def kind_of(error: BaseException) -> str:
+def error_kind(error: BaseException) -> str:
     """What kind an error is: its class, and its code if it has one."""
     code = error.code if isinstance(error, TieredMemoryError) else None
     return type(error).__name__ + (f" ({code})" if code else "")
 
 
-def worded(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """What an error says; one that is not ours by its class as well, as that may be all it says."""
     ours = isinstance(error, TieredMemoryError)
     return str(error) if ours else f"{type(error).__name__}: {error}"
@@ -184,15 +184,15 @@ def worded(error: BaseException) -> str:
 
 def short(value: object, length: int = 80) -> str:
     """A value as an error message shows it: its beginning, however deep or long it is."""
-    return masked(_BRIEF.repr(value))[:length]
+    return mask_passwords(_BRIEF.repr(value))[:length]
 
 
-def path_of(path: object) -> str:
+def short_path(path: object) -> str:
     """A path as an error message shows it: whole, as far as paths are long."""
     return short(str(path), 400)
 
 
-def masked(text: str) -> str:
+def mask_passwords(text: str) -> str:
     """Hide what stands as a password in a URL or a connection string of a text."""
     return _PASSWORD.sub(r"\g<name>***", _WORD.sub(_without_credentials, text))
 
@@ -211,7 +211,7 @@ _PASSWORD: Final = re.compile(
 )
 
 
-class _Brief(Repr):
+class _BriefRepr(Repr):
     """Shows the beginning of what is nested, and how long a number is that is too long to show."""
 
     def repr_str(self, x: str, level: int) -> str:  # noqa: ARG002 - reprlib's
@@ -223,5 +223,5 @@ class _Brief(Repr):
 
 
 _MOST_BITS: Final = 4_000
-_BRIEF: Final = _Brief()
+_BRIEF: Final = _BriefRepr()
 _BRIEF.maxother = 400

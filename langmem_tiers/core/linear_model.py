@@ -13,7 +13,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 
-def write(folder: Path, name: str, weights: Mapping[str, Sequence[float]]) -> None:
+def write_weights(folder: Path, name: str, weights: Mapping[str, Sequence[float]]) -> None:
     """Write weights, each rounded to a tenth; one beyond ±12.7 is an OverflowError."""
     lines: dict[str, list[str]] = {}
     for feature in sorted(weights):
@@ -26,7 +26,7 @@ def write(folder: Path, name: str, weights: Mapping[str, Sequence[float]]) -> No
     (folder / f"{name}.tenths").write_bytes(tenths.tobytes())
 
 
-def read(folder: Traversable, name: str) -> dict[str, tuple[float, ...]]:
+def read_weights(folder: Traversable, name: str) -> dict[str, tuple[float, ...]]:
     """Read weights as `write` wrote them, by their features."""
     features = [*_features((folder / f"{name}.words").read_text("utf-8"))]
     weights = [one / 10 for one in array("b", (folder / f"{name}.tenths").read_bytes())]

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.checks import MAX_NAMESPACE_BYTES, utf8_bytes
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.reading import LINE, plain, shortened
+from langmem_tiers.core.reading import LINE_LENGTH, printable_line, shorten_line
 
 
 class Tier(StrEnum):
@@ -43,7 +43,7 @@ class Source(StrEnum):
     UNKNOWN = "unknown"
 
 
-PERSONS: Final = (Source.USER, Source.SYSTEM)
+PERSON_SOURCES: Final = (Source.USER, Source.SYSTEM)
 """Those that are people: users and operators."""
 
 
@@ -55,7 +55,7 @@ STATES: Final = frozenset(
 )
 """The states of a memory that is not current."""
 
-THRESHOLD: Final = 0.3
+TRUST_THRESHOLD: Final = 0.3
 """Below this trust a memory is quarantined: all sources are above it, what instructs its reader is
 not."""
 
@@ -88,7 +88,7 @@ class Scope(NamedTuple):
         return "prefix" if self.low else "tenant"
 
 
-def encode(labels: Sequence[str]) -> Place:
+def encode_namespace(labels: Sequence[str]) -> Place:
     """Turn labels into the stored form: ("acme", "a", "b") becomes ("acme", "a.b.").
 
     Raises:
@@ -107,29 +107,29 @@ def encode(labels: Sequence[str]) -> Place:
 
 
 @lru_cache(maxsize=1024)
-def decode(tenant: str, namespace: str) -> tuple[str, ...]:
+def decode_namespace(tenant: str, namespace: str) -> tuple[str, ...]:
     """Turn the stored form back into labels."""
     return (tenant, *namespace.split(".")[:-1])
 
 
-def scope(prefix: Sequence[str]) -> Scope:
+def prefix_scope(prefix: Sequence[str]) -> Scope:
     """Bound the namespaces under a prefix of whole labels; the empty prefix is everything."""
     if not prefix:
         return Scope(None, "", _ABOVE_ALL)
-    tenant, namespace = encode(prefix)
+    tenant, namespace = encode_namespace(prefix)
     # "/" follows "." in the C collation, so ["a.", "a/") holds exactly what begins with "a.".
     return Scope(tenant, namespace, namespace[:-1] + "/" if namespace else _ABOVE_ALL)
 
 
-def elsewhere(looked_after: Sequence[str]) -> dict[str, str]:
+def outside_bounds(looked_after: Sequence[str]) -> dict[str, str]:
     """The parameters by which a statement knows what is outside of this prefix."""
-    bounds = scope(looked_after)
+    bounds = prefix_scope(looked_after)
     return {"project_low": bounds.low, "project_high": bounds.high}
 
 
-LENGTH: Final = 6
+HANDLE_LENGTH: Final = 6
 """Characters of a handle. Of 100,000 memories of a tenant about two share theirs with another."""
-_FORM: Final = re.compile(rf"\[?([a-z0-9]{{{LENGTH}}})\]?", re.IGNORECASE)
+_FORM: Final = re.compile(rf"\[?([a-z0-9]{{{HANDLE_LENGTH}}})\]?", re.IGNORECASE)
 _NO_SIGNS: Final = str.maketrans("+/", "xy")
 
 
@@ -146,23 +146,23 @@ def handle_of(namespace: Sequence[str], key: str) -> str:
         assert handle_of(("acme", "ann"), "4f1c") == handle_of(["acme", "ann"], "4f1c")
         ```
     """
-    place = encode(namespace)
+    place = encode_namespace(namespace)
     digest = sha256(f"{place.tenant}.{place.namespace}\n{key}".encode()).digest()
-    return b64encode(digest).decode()[:LENGTH].lower().translate(_NO_SIGNS)
+    return b64encode(digest).decode()[:HANDLE_LENGTH].lower().translate(_NO_SIGNS)
 
 
-def as_handle(named: str) -> str:
+def parse_handle(named: str) -> str:
     """Return the handle that a text is, with or without its brackets; nothing if it is none."""
     found = _FORM.fullmatch(named.strip())
     return found[1].lower() if found else ""
 
 
-def bracketed(handle: str) -> str:
+def bracket_handle(handle: str) -> str:
     """Return a handle as it stands in a prompt."""
     return f"[{handle}]"
 
 
-class Replaced(NamedTuple):
+class ReplacedMemory(NamedTuple):
     """A memory that another took the place of."""
 
     handle: str
@@ -275,7 +275,7 @@ class Recollection:
     outdated: bool = False
     """True if it came, directly or not, from a memory that has been superseded: it may be wrong by
     now. Nobody has judged that; `learning.explain` shows the chain."""
-    replaces: Replaced | None = None
+    replaces: ReplacedMemory | None = None
     """The memory that it took the place of last; None if it took none's."""
     review: ReviewResult | None = None
     """What reviewers said of its relevance, in 0…1; None if they were not asked to."""
@@ -301,16 +301,16 @@ class Recollection:
         Control characters are replaced, so it is safe to print. Terms are rounded to 0.01 each.
         """
         terms = "".join(
-            f" {'−' if term < 0 else '+'} {abs(term):.2f} {plain(name)}"
+            f" {'−' if term < 0 else '+'} {abs(term):.2f} {printable_line(name)}"
             for name, term in self.explanation.items()
             if abs(term) >= _VISIBLE
         )
         made_of = terms.removeprefix(" + ").strip()
-        score = f"score {_rounded(self.score)}" + (f" = {made_of}" if made_of else "")
-        reviewed = "" if self.review is None else f"; {_reviewed(self.review)}"
+        score = f"score {_format_term(self.score)}" + (f" = {made_of}" if made_of else "")
+        reviewed = "" if self.review is None else f"; {_describe_review(self.review)}"
         reviewed += "; rests on what was superseded" if self.outdated else ""
-        what = f"{self.tier} {plain(self.memory_type)} {plain(self.key)}"
-        return f"{shortened(self.content, LINE)} ({what}, {score}{reviewed})"
+        what = f"{self.tier} {printable_line(self.memory_type)} {printable_line(self.key)}"
+        return f"{shorten_line(self.content, LINE_LENGTH)} ({what}, {score}{reviewed})"
 
 
 class Recollections(list[Recollection]):
@@ -336,7 +336,7 @@ class Recollections(list[Recollection]):
     def __str__(self) -> str:
         """One line a memory."""
         lines = list(map(str, self)) or ["No memories."]
-        told = [] if self.by_words is None else [f"By words alone: {plain(self.by_words)}"]
+        told = [] if self.by_words is None else [f"By words alone: {printable_line(self.by_words)}"]
         return "\n".join([*lines, *told])
 
 
@@ -344,24 +344,26 @@ _VISIBLE = 0.005
 """Terms below this are 0.00 in print, and are left out of lines."""
 
 
-def _reviewed(review: ReviewResult) -> str:
+def _describe_review(review: ReviewResult) -> str:
     """The relevance that reviewers found, each one's score and reason, and who failed."""
     said = [
-        f"{plain(name)} {_rounded(score)}: {shortened(review.reasons[name], LINE)}"
+        f"{printable_line(name)} {_format_term(score)}: "
+        f"{shorten_line(review.reasons[name], LINE_LENGTH)}"
         for name, score in review.agent_scores.items()
     ]
     said += [
-        f"{plain(name)} failed: {shortened(why, LINE)}" for name, why in review.failures.items()
+        f"{printable_line(name)} failed: {shorten_line(why, LINE_LENGTH)}"
+        for name, why in review.failures.items()
     ]
     mean = review.consensus_score
-    return f"relevance {'–' if mean is None else _rounded(mean)}, {', '.join(said)}"
+    return f"relevance {'–' if mean is None else _format_term(mean)}, {', '.join(said)}"
 
 
-def _rounded(term: float) -> str:
+def _format_term(term: float) -> str:
     return f"{term:z.2f}".replace("-", "−")
 
 
-def facts(one: Recollection) -> dict[str, Any]:
+def recollection_fields(one: Recollection) -> dict[str, Any]:
     """Every field but the whole stored value, as JSON; times in ISO 8601, labels as a list."""
     return {
         each.name: as_json(getattr(one, each.name)) for each in fields(one) if each.name != "value"
@@ -381,15 +383,15 @@ def as_json(one: Any, otherwise: Callable[[Any], str] = str) -> Any:
             return sorted((as_json(each, otherwise) for each in one), key=str)
         case list() | tuple() | KeysView() if not hasattr(one, "_asdict"):
             return [as_json(each, otherwise) for each in one]
-    return _record(one, otherwise)
+    return _record_as_json(one, otherwise)
 
 
-def _record(one: Any, otherwise: Callable[[Any], str]) -> Any:
+def _record_as_json(one: Any, otherwise: Callable[[Any], str]) -> Any:
     if hasattr(one, "_asdict"):  # a row; one that has words of its own is told by them
         told = "__str__" in vars(type(one))
         return str(one) if told else as_json(one._asdict(), otherwise)
     if isinstance(one, Recollection):
-        return facts(one)
+        return recollection_fields(one)
     if is_dataclass(one) and type(one).__module__.startswith("langmem_tiers."):
         return {each.name: as_json(getattr(one, each.name), otherwise) for each in fields(one)}
     return otherwise(one)

@@ -149,7 +149,7 @@ STORING_DEFAULTS: Final = {
 """What holds where nothing is said; of all else None."""
 
 
-def spelt_out(options: Any, defaults: Mapping[str, object]) -> Callable[[Verb], Verb]:
+def document_options(options: Any, defaults: Mapping[str, object]) -> Callable[[Verb], Verb]:
     """Let `help` and `inspect.signature` show each of a verb's typed `**options`, and its meaning.
 
     Example:

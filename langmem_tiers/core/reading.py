@@ -30,12 +30,12 @@ _INVISIBLE: Final = frozenset("\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\
 _SELECTORS: Final = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 
 
-LOOKED_AT: Final = 20_000
+RULE_CHARACTERS: Final = 20_000
 """Characters that the rules look at which say what a text is worth and where it goes, and not
 whether it may be trusted: what a text tells, it tells by then."""
 
 
-def ends_of(text: str, longest: int = LOOKED_AT) -> str:
+def head_and_tail(text: str, longest: int = RULE_CHARACTERS) -> str:
     """A text, or the beginning and the end of one that is longer, so many characters in all."""
     if len(text) <= longest:
         return text
@@ -43,15 +43,15 @@ def ends_of(text: str, longest: int = LOOKED_AT) -> str:
     return f"{text[:half]}\n{text[1 - half :]}"
 
 
-def visible(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """The text in its plain form (NFKC), without characters that are not seen."""
     if text.isascii() and not _CONTROL.search(text):
         return text
-    hidden = {ord(one): None for one in set(text) if unseen(one)}
+    hidden = {ord(one): None for one in set(text) if is_invisible(one)}
     return normalize("NFKC", text.translate(hidden))
 
 
-def unseen(character: str) -> bool:
+def is_invisible(character: str) -> bool:
     """Whether a character has no width: joiners, marks of direction, tags, variation selectors."""
     if character in "\n\t\r":
         return False
@@ -65,7 +65,7 @@ def unseen(character: str) -> bool:
 
 def words(text: str) -> list[str]:
     """The words in order, in lower case; where a script puts no spaces, each character is one."""
-    return _WORD.findall(spaced(text).casefold())
+    return _WORD.findall(separate_characters(text).casefold())
 
 
 def stem(word: str) -> str:
@@ -80,17 +80,19 @@ def _stem(word: str) -> str:
     return word
 
 
-def spaced(text: str) -> str:
+def separate_characters(text: str) -> str:
     """The text as it is seen, with spaces around each character of scripts that put none."""
-    return _UNSPACED.sub(r" \g<0> ", visible(text).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    return _UNSPACED.sub(
+        r" \g<0> ", strip_invisible(text).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    )
 
 
-def listed(several: str) -> frozenset[str]:
+def word_set(several: str) -> frozenset[str]:
     """The words of a list that is divided by spaces."""
     return frozenset(several.split())
 
 
-LINE: Final = 160
+LINE_LENGTH: Final = 160
 """Characters of a memory that are shown in a line."""
 UNPRINTABLE: Final = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -98,14 +100,14 @@ UNPRINTABLE: Final = re.compile(
 """Control characters, those that set the direction of text, and halves of characters."""
 
 
-def plain(text: str) -> str:
+def printable_line(text: str) -> str:
     """A text as one line without characters that could steer a terminal."""
     return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
 
 
-def shortened(text: str, length: int) -> str:
+def shorten_line(text: str, length: int) -> str:
     """The beginning of a text, as one line that is safe to print."""
-    line = plain(text)
+    line = printable_line(text)
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
 
@@ -116,21 +118,21 @@ _LONGEST: Final = 400
 combining marks in a row takes Python the square of the time."""
 
 
-def normalised(text: str) -> str:
+def normalise(text: str) -> str:
     """A text without case, runs of white space, and what ends a sentence.
 
     A question mark stays, as a question says something else.
     """
-    said = " ".join(" ".join(map(_folded, text.split())).split())
+    said = " ".join(" ".join(map(_fold_word, text.split())).split())
     return said.rstrip(_ENDS) or said
 
 
-def caseless(text: str) -> str:
+def fold_case(text: str) -> str:
     """A text without case and further spaces; all else of it counts."""
     return " ".join(text.casefold().split())
 
 
-def _folded(word: str) -> str:
+def _fold_word(word: str) -> str:
     if word.isascii() or len(word) > _LONGEST:
         return word.casefold()
     return normalize("NFKC", normalize("NFKC", word).casefold())
@@ -140,7 +142,7 @@ SENTENCE_ENDS: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
 """Where learned weights, and whatever does not say otherwise, take sentences apart."""
 
 
-def sentences_of(text: str, ends: re.Pattern[str] = SENTENCE_ENDS) -> list[str]:
+def split_sentences(text: str, ends: re.Pattern[str] = SENTENCE_ENDS) -> list[str]:
     """Take a text apart into the sentences and lines that say something."""
     return [*filter(str.strip, ends.split(text))]
 
@@ -170,7 +172,7 @@ _KEPT: Final = 4_096
 """Texts whose words are kept: what answers once is asked for again."""
 
 
-def words_in(text: str) -> tuple[str, ...]:
+def distinct_words(text: str) -> tuple[str, ...]:
     """The distinct words of a text, in lower case, of which each may have a vector."""
     return _words_in(text[:_READ])  # so that no more of it is kept
 
@@ -205,4 +207,4 @@ def tokens(text: str) -> list[str]:
     for sign, pattern, kind in _CLASSES:
         if sign.search(text):
             text = pattern.sub(kind, text)
-    return _TOKEN.findall(spaced(text))
+    return _TOKEN.findall(separate_characters(text))

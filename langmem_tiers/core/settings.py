@@ -42,7 +42,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from langmem_tiers.core import checks
-from langmem_tiers.core.checks import by, number, record, whole
+from langmem_tiers.core.checks import number_between, record, validated_by, whole_between
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError, short
 from langmem_tiers.core.options import RECALL_OPTIONS
@@ -82,7 +82,7 @@ def _filters(given: object, key: str) -> Mapping[str, Any]:
     return given
 
 
-def _names_of_tools(given: object, key: str) -> tuple[str, ...]:
+def _tool_names(given: object, key: str) -> tuple[str, ...]:
     if isinstance(given, Iterable) and not isinstance(given, str):
         names = tuple(given)
         if all(isinstance(one, str) for one in names):
@@ -102,19 +102,19 @@ class CoordinatorSettings:
         ConfigurationError: for a value that cannot work; the message begins with its key.
     """
 
-    model: Annotated[str, by(_model_name)] | None = None
+    model: Annotated[str, validated_by(_model_name)] | None = None
     """The chat model, as `init_chat_model` takes it; None uses none."""
-    embedding_model: Annotated[str, by(_model_name)] | None = None
+    embedding_model: Annotated[str, validated_by(_model_name)] | None = None
     """The embedding model, as `init_embeddings` takes it; None leaves it to the store."""
-    query_timeout_ms: Annotated[int, whole(1, _HOUR_MS)] = 500
+    query_timeout_ms: Annotated[int, whole_between(1, _HOUR_MS)] = 500
     """Milliseconds that a recall may take (specification: 500)."""
-    max_context_items: Annotated[int, whole(1, 1000)] = 10
+    max_context_items: Annotated[int, whole_between(1, 1000)] = 10
     """Memories that a recall returns at most (specification: 10)."""
-    review_timeout_ms: Annotated[int, whole(1, _HOUR_MS)] = 5000
+    review_timeout_ms: Annotated[int, whole_between(1, _HOUR_MS)] = 5000
     """Milliseconds that models may take to review a storage (specification: 3 to 5 s)."""
-    relevance_timeout_ms: Annotated[int, whole(1, _HOUR_MS)] = 2000
+    relevance_timeout_ms: Annotated[int, whole_between(1, _HOUR_MS)] = 2000
     """Milliseconds that models may take to review a recall (specification: 1 to 2 s)."""
-    recall_days: Annotated[float, number(0, MOST_DAYS, but=(0,))] | None = None
+    recall_days: Annotated[float, number_between(0, MOST_DAYS, but=(0,))] | None = None
     """Days for which each recall is kept as it was, for `admin.replay`; None keeps none."""
 
 
@@ -131,16 +131,18 @@ class OrchestratorSettings:
         ConfigurationError: for a value that cannot work; the message begins with its key.
     """
 
-    default_filters: Annotated[Mapping[str, Any], by(_filters)] = field(default_factory=dict)
+    default_filters: Annotated[Mapping[str, Any], validated_by(_filters)] = field(
+        default_factory=dict
+    )
     """Options of `get_context` that hold for every recall of a turn: `agent_id`, `tags`, ….
     Filters of a call go over them."""
-    enable_tool_tracking: Annotated[bool, by(checks.checked_switch)] = True
+    enable_tool_tracking: Annotated[bool, validated_by(checks.checked_switch)] = True
     """Whether tool calls are kept as memories."""
-    untracked_tools: Annotated[Sequence[str], by(_names_of_tools)] = BOOKKEEPING
+    untracked_tools: Annotated[Sequence[str], validated_by(_tool_names)] = BOOKKEEPING
     """Tools whose calls are not kept, by name."""
-    enable_skill_extraction: Annotated[bool, by(checks.checked_switch)] = True
+    enable_skill_extraction: Annotated[bool, validated_by(checks.checked_switch)] = True
     """Whether a commit looks for skills in what the project's turns called."""
-    source_seconds: Annotated[float, number(0, _HOUR_S, but=(0,))] | None = None
+    source_seconds: Annotated[float, number_between(0, _HOUR_S, but=(0,))] | None = None
     """How long a turn waits for what a source of one's own asks; None is as long as that takes."""
 
 
@@ -155,13 +157,13 @@ class PromotionSettings:
         ConfigurationError: for a value that cannot work; the message begins with its key.
     """
 
-    min_access_count: Annotated[int, whole(0, MOST_TIMES)] = 5
+    min_access_count: Annotated[int, whole_between(0, MOST_TIMES)] = 5
     """Accesses to exceed (specification: more than 5)."""
-    min_success_rate: Annotated[float, number(0, 1)] = 0.8
+    min_success_rate: Annotated[float, number_between(0, 1)] = 0.8
     """Share of the runs it was applied in to exceed (specification: more than 80 %)."""
-    min_age_days: Annotated[float, number(0, MOST_DAYS)] = 7
+    min_age_days: Annotated[float, number_between(0, MOST_DAYS)] = 7
     """Days to exceed (specification: older than 7)."""
-    min_projects: Annotated[int, whole(1, MOST_TIMES)] = 2
+    min_projects: Annotated[int, whole_between(1, MOST_TIMES)] = 2
     """Projects it was used in (specification: 2 or more, in its table of criteria alone)."""
 
 
@@ -203,8 +205,8 @@ class MemorySettings:
         settings = cls()
         if file is not None:
             named = checks.checked_path(file, "path")
-            settings = _over(settings, _document(named), f"in {str(named)[:_SHOWN]}")
-        return _over(settings, _variables(env), f"in the environment, {PREFIX}…")
+            settings = _apply_source(settings, _document(named), f"in {str(named)[:_SHOWN]}")
+        return _apply_source(settings, _variables(env), f"in the environment, {PREFIX}…")
 
     def chat_model(self) -> BaseChatModel | None:
         """The chat model that `memory.coordinator.model` names, for `model=` of what takes one.
@@ -214,7 +216,7 @@ class MemorySettings:
             MissingExtraError: without the `langchain` extra.
         """
         name = self.coordinator.model
-        chat: BaseChatModel | None = _made(
+        chat: BaseChatModel | None = _make_model(
             "langchain.chat_models", "init_chat_model", "model", name
         )
         return chat
@@ -228,13 +230,13 @@ class MemorySettings:
             MissingExtraError: without the `langchain` extra.
         """
         name = self.coordinator.embedding_model
-        found: Embeddings | None = _made(
+        found: Embeddings | None = _make_model(
             "langchain.embeddings", "init_embeddings", "embedding_model", name
         )
         return found
 
 
-def _made(module: str, function: str, key: str, name: str | None) -> Any:
+def _make_model(module: str, function: str, key: str, name: str | None) -> Any:
     """What a function of LangChain makes of a model's name; None of none."""
     if name is None:
         return None
@@ -290,11 +292,11 @@ def _variables(env: Mapping[str, str]) -> dict[str, Any]:
         section = document
         for parent in parents:
             section = section.setdefault(parent, {})
-        section[key] = _parsed(text)
+        section[key] = _parse_text(text)
     return document
 
 
-def _parsed(text: str) -> Any:
+def _parse_text(text: str) -> Any:
     """A text as JSON where it is any, such as 500, 0.8 or null; else as it is."""
     try:
         return json.loads(text)
@@ -302,13 +304,13 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _over(settings: MemorySettings, document: object, origin: str) -> MemorySettings:
+def _apply_source(settings: MemorySettings, document: object, origin: str) -> MemorySettings:
     """The settings with what one source says put over them."""
     try:
-        sections = _part(document, "the document", ["memory"]).get("memory")
+        sections = _checked_part(document, "the document", ["memory"]).get("memory")
         changed = {
             name: _section(getattr(settings, name), given, f"memory.{name}")
-            for name, given in _part(sections, "memory", _names(settings)).items()
+            for name, given in _checked_part(sections, "memory", _field_names(settings)).items()
         }
     except ConfigurationError as error:
         raise ConfigurationError(f"{error} ({origin})") from error
@@ -316,18 +318,18 @@ def _over(settings: MemorySettings, document: object, origin: str) -> MemorySett
 
 
 def _section(section: Any, given: object, where: str) -> Any:
-    values = _part(given, where, _names(section))
+    values = _checked_part(given, where, _field_names(section))
     try:
         return dataclasses.replace(section, **values)
     except ConfigurationError as error:  # it begins with the key
         raise ConfigurationError(f"{where}.{error}") from error
 
 
-def _names(settings: Any) -> list[str]:
+def _field_names(settings: Any) -> list[str]:
     return [one.name for one in dataclasses.fields(settings)]
 
 
-def _part(given: object, where: str, known: Sequence[str]) -> Mapping[str, Any]:
+def _checked_part(given: object, where: str, known: Sequence[str]) -> Mapping[str, Any]:
     """What stands there, if it is a mapping of known keys, or nothing."""
     if given is None:
         return {}

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
 from langmem_tiers.core.prompts import ANSWER_AGAIN
-from langmem_tiers.core.threads import Work, adone, done
+from langmem_tiers.core.threads import Work, run_async, run_sync
 
 T = TypeVar("T", bound=BaseModel)
 T_contra = TypeVar("T_contra", bound=BaseModel, contravariant=True)
@@ -30,35 +30,35 @@ P = ParamSpec("P")
 
 _MALFORMED: Final = (ValidationError, OutputParserException)
 """What parsers raise; clients that parse by themselves raise it in place of an answer."""
-_REFUSED: Final = frozenset({"refusal", "content_filter", "safety", "guardrail_intervened"})
+_REFUSAL_REASONS: Final = frozenset({"refusal", "content_filter", "safety", "guardrail_intervened"})
 """Why an answer ended that a model would not give, in the words of several providers."""
-_TOLD: Final = 500
+_PROBLEM_LENGTH: Final = 500
 """Characters of a problem that are told."""
 HEAD: Final = 1_000
 TAIL: Final = 3_000
 """Characters of a long text that a model is shown: a traceback says most at its end."""
 
 
-_Way: TypeAlias = Literal["invoke", "ainvoke"]
+_Method: TypeAlias = Literal["invoke", "ainvoke"]
 """The method of a model that is asked by."""
 
 
-def _both(
-    asking: Callable[Concatenate[_Way, P], Work[V]],
+def _both_ways(
+    asking: Callable[Concatenate[_Method, P], Work[V]],
 ) -> tuple[Callable[P, V], Callable[P, Awaitable[V]]]:
     """Two functions that do what asks a model: one that blocks, and one that is awaited."""
 
     def call(*given: P.args, **options: P.kwargs) -> V:
-        return done(asking("invoke", *given, **options))
+        return run_sync(asking("invoke", *given, **options))
 
     async def acall(*given: P.args, **options: P.kwargs) -> V:
-        return await adone(asking("ainvoke", *given, **options))
+        return await run_async(asking("ainvoke", *given, **options))
 
     return call, acall
 
 
-def _asking(
-    way: _Way,
+def _ask_twice(
+    way: _Method,
     model: BaseChatModel,
     schema: type[T],
     messages: Sequence[BaseMessage],
@@ -73,24 +73,25 @@ def _asking(
     Raises:
         ModelError: there is no usable answer. What the provider raised is its cause.
     """
-    answer = yield from _once(way, model, schema, messages, check)
+    answer = yield from _ask_once(way, model, schema, messages, check)
     if isinstance(answer, Exception):
-        again = HumanMessage(ANSWER_AGAIN.format(problem=_problem(answer)))
-        answer = yield from _once(way, model, schema, [*messages, again], check)
+        again = HumanMessage(ANSWER_AGAIN.format(problem=_describe_problem(answer)))
+        answer = yield from _ask_once(way, model, schema, [*messages, again], check)
     if isinstance(answer, Exception):
         raise ModelError(
             "the model gave no usable answer, and none after it was told why: "
-            f"{_problem(answer)} Name a model that knows structured output, or do without one"
+            f"{_describe_problem(answer)} Name a model that knows structured output, or do "
+            "without one"
         ) from answer
     return answer
 
 
-ask, aask = _both(_asking)
+ask, aask = _both_ways(_ask_twice)
 """The model's answer, blocking or awaited; see `_asking`."""
 
 
-def _once(
-    way: _Way,
+def _ask_once(
+    way: _Method,
     model: BaseChatModel,
     schema: type[T],
     messages: Sequence[BaseMessage],
@@ -103,14 +104,14 @@ def _once(
     Raises:
         ModelError: there will be no usable answer.
     """
-    raw = _Raw()
+    raw = _MessageRecorder()
     config = merge_configs({}, {"tags": ["nostream"], "callbacks": [raw]})
     try:
         said = yield getattr(model.with_structured_output(schema), way)(messages, config)
     except Exception as error:
         _check_refusal(raw.message, error)
         if raw.message is None and not isinstance(error, _MALFORMED):
-            raise _unanswered(error) from error
+            raise _provider_error(error) from error
         return error
     if said is None:
         _check_refusal(raw.message)
@@ -134,7 +135,7 @@ class ModelRequest(Protocol[T_contra, U_co]):
         ...
 
 
-def ways_to_ask(
+def make_askers(
     model: BaseChatModel,
     schema: type[T],
     requests: Callable[P, Iterable[ModelRequest[T, U]]],
@@ -146,17 +147,17 @@ def ways_to_ask(
     """
     checked_model(model)
 
-    def asking(way: _Way, /, *given: P.args, **options: P.kwargs) -> Work[V]:
+    def asking(way: _Method, /, *given: P.args, **options: P.kwargs) -> Work[V]:
         read = []
         for one in requests(*given, **options):
-            answer = yield from _asking(way, model, schema, one.messages(), one.read)
+            answer = yield from _ask_twice(way, model, schema, one.messages(), one.read)
             read.append(one.read(answer))
         return made(read, *given, **options)
 
-    return _both(asking)
+    return _both_ways(asking)
 
 
-def way_to_ask(
+def make_asker(
     model: BaseChatModel, schema: type[T], request: Callable[P, ModelRequest[T, V]]
 ) -> tuple[Callable[P, V], Callable[P, Awaitable[V]]]:
     """Two functions that ask a model once; see `ways_to_ask`."""
@@ -167,7 +168,7 @@ def way_to_ask(
     def made(several: list[V], /, *_: P.args, **__: P.kwargs) -> V:
         return several[0]
 
-    return ways_to_ask(model, schema, requests, made)
+    return make_askers(model, schema, requests, made)
 
 
 def checked_model(model: object) -> None:
@@ -179,7 +180,7 @@ def checked_model(model: object) -> None:
         )
 
 
-def trimmed(text: str) -> str:
+def trim_middle(text: str) -> str:
     """Text of bounded length: a long one is its head and its tail, and says what is left out."""
     left_out = len(text) - HEAD - TAIL
     if left_out <= 0:
@@ -187,7 +188,7 @@ def trimmed(text: str) -> str:
     return f"{text[:HEAD]}\n[… {left_out} characters left out …]\n{text[-TAIL:]}"
 
 
-class _Raw(BaseCallbackHandler):
+class _MessageRecorder(BaseCallbackHandler):
     """Keeps the message that a model answered with, before it is parsed.
 
     LangChain would return it beside the object (`include_raw`), but makes such a request on a
@@ -205,34 +206,36 @@ class _Raw(BaseCallbackHandler):
 
 
 def _check_refusal(raw: object, error: Exception | None = None) -> None:
-    if (refusal := _refusal(raw)) is not None:
+    if (refusal := _refusal_text(raw)) is not None:
         raise ModelError(
-            f"the model refused to answer{refusal:.{_TOLD}}: name another model, or do without one"
+            f"the model refused to answer{refusal:.{_PROBLEM_LENGTH}}: name another model, or do "
+            "without one"
         ) from error
 
 
-def _unanswered(error: Exception) -> ModelError:
+def _provider_error(error: Exception) -> ModelError:
     if isinstance(error, NotImplementedError):
         return ModelError(
             "the model cannot give structured output: name one that knows it or calls tools, or "
             "do without one"
         )
     return ModelError(
-        f"the model did not answer ({type(error).__name__}: {error!s:.{_TOLD}}): check its key, "
+        f"the model did not answer ({type(error).__name__}: {error!s:.{_PROBLEM_LENGTH}}): check "
+        "its key, "
         "its limits and the connection, then try again"
     )
 
 
-def _problem(error: Exception) -> str:
+def _describe_problem(error: Exception) -> str:
     if isinstance(error, ValidationError):
         found = error.errors(include_url=False, include_context=False)
         said = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in found)
     else:
         said = str(error)
-    return f"{said.strip():.{_TOLD}}."
+    return f"{said.strip():.{_PROBLEM_LENGTH}}."
 
 
-def _refusal(raw: object) -> str | None:
+def _refusal_text(raw: object) -> str | None:
     """What a model says when it refuses, to be put behind "refused"; None if it does not."""
     if not isinstance(raw, AIMessage):
         return None
@@ -244,4 +247,4 @@ def _refusal(raw: object) -> str | None:
     ends = (
         raw.response_metadata.get(one) for one in ("finish_reason", "stop_reason", "stopReason")
     )
-    return "" if any(str(one).lower() in _REFUSED for one in ends) else None
+    return "" if any(str(one).lower() in _REFUSAL_REASONS for one in ends) else None

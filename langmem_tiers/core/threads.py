@@ -28,7 +28,7 @@ Work: TypeAlias = Generator[Any, Any, T]
 _Job: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 
 
-def done(work: Work[T]) -> T:
+def run_sync(work: Work[T]) -> T:
     """What comes of work that blocks: what it yields is the answer."""
     resume: Callable[[Any], Any] = work.send
     answer: Any = None
@@ -44,7 +44,7 @@ def done(work: Work[T]) -> T:
             resume, answer = work.throw, error  # a signal between two steps: the work hears of it
 
 
-async def adone(work: Work[T]) -> T:
+async def run_async(work: Work[T]) -> T:
     """What comes of work that is awaited: what it yields has the answer."""
     resume: Callable[[Any], Any] = work.send
     answer: Any = None
@@ -61,7 +61,7 @@ async def adone(work: Work[T]) -> T:
             resume, answer = work.throw, error
 
 
-class Daemons:
+class DaemonPool:
     """At most so many threads, begun when there is something to do; each ends when it is idle."""
 
     def __init__(self, most: int, idle_seconds: float = 0.0) -> None:
@@ -132,10 +132,10 @@ class Daemons:
                     return None
 
 
-def done_by(
+def gather_before(
     seconds: float | None,
     calls: Sequence[Callable[[], T]],
-    daemons: Daemons,
+    daemons: DaemonPool,
     late: Callable[[], T | None] = lambda: None,
 ) -> list[T | None]:
     """What each call returned, made at once; what `late` returns for one that was not done in time.
@@ -154,7 +154,7 @@ def done_by(
     return [one.result() if one in done else late() for one in futures]
 
 
-async def adone_by(
+async def agather_before(
     seconds: float | None,
     calls: Sequence[Callable[[], Awaitable[T]]],
     at_once: int,
@@ -178,7 +178,7 @@ async def adone_by(
     return [task.result() if task in done else late() for task in tasks]
 
 
-async def answer_awaited(verb: Any, *given: Any, daemons: Daemons | None = None) -> Any:
+async def call_async(verb: Any, *given: Any, daemons: DaemonPool | None = None) -> Any:
     """What a function answers; one that blocks does so in a thread, of these if any are given."""
     if inspect.iscoroutinefunction(verb):
         return await verb(*given)

@@ -16,10 +16,10 @@ from functools import cache, wraps
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from langmem_tiers.core.memory import Recollection, as_json, facts
+from langmem_tiers.core.memory import Recollection, as_json, recollection_fields
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 _VARIABLES = (
     "LANGSMITH_TRACING",
@@ -60,13 +60,13 @@ def traced(run_type: RunType) -> Callable[[Verb], Verb]:
 
         @wraps(verb)
         def call(self: Any, *given: Any, **options: Any) -> Any:
-            if tracing():
+            if is_tracing():
                 return run()(self, *given, langsmith_extra=_extra(self, name), **options)
             return verb(self, *given, **options)
 
         @wraps(verb)
         async def acall(self: Any, *given: Any, **options: Any) -> Any:
-            if tracing():
+            if is_tracing():
                 return await run()(self, *given, langsmith_extra=_extra(self, name), **options)
             return await verb(self, *given, **options)
 
@@ -75,21 +75,21 @@ def traced(run_type: RunType) -> Callable[[Verb], Verb]:
     return decorate
 
 
-def recalling(
-    name: str, coordinator: Any, asked: Mapping[str, Any], flow: Generator[Any, Any, Found]
-) -> Generator[Any, Any, Found]:
+def trace_recall(
+    name: str, coordinator: Any, asked: Mapping[str, Any], flow: Generator[Any, Any, Result]
+) -> Generator[Any, Any, Result]:
     """A flow that recalls for a verb of another kind, as a retriever run below the verb's."""
-    if not tracing():
+    if not is_tracing():
         return (yield from flow)
     from langsmith import trace
 
-    with trace(name, "retriever", inputs=_inputs(asked), **_scope(coordinator)) as run:
+    with trace(name, "retriever", inputs=_inputs(asked), **_run_metadata(coordinator)) as run:
         found = yield from flow
         run.end(outputs={"output": _outputs(found)})
         return found
 
 
-def tracing() -> bool:
+def is_tracing() -> bool:
     """Whether runs are traced here; LangSmith is loaded only if its variables say so."""
     told = map(os.environ.get, _VARIABLES)
     if "langsmith.run_helpers" not in sys.modules and "true" not in told:
@@ -101,7 +101,7 @@ def tracing() -> bool:
 
 def trace_id() -> str | None:
     """The run at the root of what is being traced here; None if nothing is."""
-    if not tracing():
+    if not is_tracing():
         return None
     from langsmith import get_current_run_tree
 
@@ -112,10 +112,10 @@ def trace_id() -> str | None:
 def _extra(of: Any, name: str) -> dict[str, Any]:
     """Whose verb it is; one of a namespace is called `reminders.add`."""
     within = getattr(of, "called", None)
-    return {**_scope(of), "name": name if within is None else f"{within}.{name}"}
+    return {**_run_metadata(of), "name": name if within is None else f"{within}.{name}"}
 
 
-def _scope(coordinator: Any) -> dict[str, Any]:
+def _run_metadata(coordinator: Any) -> dict[str, Any]:
     scope = {name: label for name, label in asdict(coordinator.context).items() if label}
     return {"metadata": scope}
 
@@ -123,7 +123,7 @@ def _scope(coordinator: Any) -> dict[str, Any]:
 def _inputs(given: Mapping[str, Any]) -> dict[str, Any]:
     """What was given, less what was left out, and vectors."""
     return {
-        name: _plain(one)
+        name: _run_json(one)
         for name, one in given.items()
         if one is not None and not (isinstance(one, tuple) and not one) and name != "embedding"
     }
@@ -132,28 +132,28 @@ def _inputs(given: Mapping[str, Any]) -> dict[str, Any]:
 def _outputs(answer: Any) -> Any:
     """The answer; of lists of recollections, all of theirs."""
     nested = isinstance(answer, list) and any(isinstance(one, list) for one in answer)
-    return _plain([one for each in answer for one in each] if nested else answer)
+    return _run_json([one for each in answer for one in each] if nested else answer)
 
 
-def _plain(one: Any) -> Any:
+def _run_json(one: Any) -> Any:
     """As JSON that reads well.
 
     What is not known is named by its type and not looked into: it may hold a key or a vector, or be
     an iterator, which can be read but once.
     """
     if isinstance(one, list):
-        return [_plain(each) for each in one]
-    return _document(one) if isinstance(one, Recollection) else as_json(one, _named)
+        return [_run_json(each) for each in one]
+    return _document(one) if isinstance(one, Recollection) else as_json(one, _display_name)
 
 
 def _document(one: Recollection) -> dict[str, Any]:
     """In the shape that LangSmith shows as a document."""
-    metadata = facts(one)
+    metadata = recollection_fields(one)
     page = metadata.pop("content")
     return {"page_content": page, "type": "Document", "metadata": metadata}
 
 
-def _named(one: Any) -> str:
+def _display_name(one: Any) -> str:
     """What it is called; of a chat model its class and the model that it asks, and no key."""
     from langchain_core.language_models import BaseChatModel  # loaded where runs are traced alone
 

@@ -195,7 +195,7 @@ class MemoryTypes:
         Raises:
             InvalidInputError: if the name is taken and `replace` is False.
         """
-        checks.checked_kind(memory_type, MemoryType, "memory_type")
+        checks.checked_instance(memory_type, MemoryType, "memory_type")
         if not checks.checked_flag(replace, "replace") and memory_type.name in self._types:
             raise InvalidInputError(
                 f"memory type {memory_type.name!r} is registered already: choose another name, "
@@ -212,7 +212,7 @@ class MemoryTypes:
         """
         if name not in self:
             raise InvalidInputError(
-                f"no memory type {short(name)}; {checks.hint(name, self._types)} "
+                f"no memory type {short(name)}; {checks.suggest_name(name, self._types)} "
                 "(or add one with types.register(MemoryType(name=…, tier=…, title=…)))"
             )
         return self._types[name]

@@ -81,7 +81,7 @@ SMALL_TALK: Final = "small_talk"
 """The field of what a user says: the chance, in 0…1, that it tells nothing, such as thanks."""
 
 
-def small_talk(value: Mapping[str, Any]) -> float | None:
+def small_talk_chance(value: Mapping[str, Any]) -> float | None:
     """The chance that what was said tells nothing; None where nobody judged it."""
     talk = value.get(SMALL_TALK)
     if isinstance(talk, bool) or not isinstance(talk, int | float):
@@ -89,7 +89,7 @@ def small_talk(value: Mapping[str, Any]) -> float | None:
     return min(max(float(talk), 0.0), 1.0)
 
 
-def shown_beside(value: Mapping[str, Any], state: str | None) -> str:
+def visible_text(value: Mapping[str, Any], state: str | None) -> str:
     """What is shown of a memory beside another: nothing of what is quarantined."""
     return "" if state == "quarantined" else content_of(value)
 
@@ -105,7 +105,7 @@ def provenance_of(values: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {"source": source_of(least), "trust": trust_of(least)}
 
 
-class Told(NamedTuple):
+class RecallFields(NamedTuple):
     """What recall reads of a value, beside its text."""
 
     session: str | None = None
@@ -123,45 +123,45 @@ class Told(NamedTuple):
     """When it ceased to be true."""
 
 
-NOTHING_TOLD = Told()
+NO_RECALL_FIELDS = RecallFields()
 
 
-def told(value: Mapping[str, Any]) -> Told:
+def read_recall_fields(value: Mapping[str, Any]) -> RecallFields:
     """Read `session_id`, `turn`, `speaker`, and when: `occurred_at`, `valid_from`, `valid_to`.
 
     Times are ISO 8601; UTC unless they say so. Of what has a `signature`, that and its `tool`; of a
     lesson without one, its `tool`. A value may hold anything under these names: what does not fit
     is not used.
     """
-    if not _TOLD.isdisjoint(value):
-        session, speaker = _name(value.get("session_id")), _name(value.get("speaker"))
+    if not _RECALL_FIELDS.isdisjoint(value):
+        session, speaker = _valid_name(value.get("session_id")), _valid_name(value.get("speaker"))
         turn = value.get("turn")
         numbered = session and type(turn) is int and 0 <= turn < MAX_TURN
-        moment = _moment(value.get("occurred_at"))
-        signature = _name(value.get("signature"))
-        tool = _name(value.get("tool")) if signature or _ADVICE in value else None
-        began, ended = _moment(value.get("valid_from")), _moment(value.get("valid_to"))
+        moment = _parse_moment(value.get("occurred_at"))
+        signature = _valid_name(value.get("signature"))
+        tool = _valid_name(value.get("tool")) if signature or _ADVICE_FIELD in value else None
+        began, ended = _parse_moment(value.get("valid_from")), _parse_moment(value.get("valid_to"))
         if began and ended and began >= ended:
             began = ended = None
         order = turn if numbered else None
-        return Told(session, order, speaker, moment, signature, tool, began, ended)
-    return NOTHING_TOLD
+        return RecallFields(session, order, speaker, moment, signature, tool, began, ended)
+    return NO_RECALL_FIELDS
 
 
-_ADVICE = "improved_approach"
+_ADVICE_FIELD = "improved_approach"
 """What only a lesson has."""
-_TIMES = ("occurred_at", "valid_from", "valid_to")
-_TOLD = frozenset(("session_id", "speaker", "signature", _ADVICE, *_TIMES))
+_TIME_FIELDS = ("occurred_at", "valid_from", "valid_to")
+_RECALL_FIELDS = frozenset(("session_id", "speaker", "signature", _ADVICE_FIELD, *_TIME_FIELDS))
 MAX_TURN = 2**31 - 10
 
 
-def _name(named: object) -> str | None:
+def _valid_name(named: object) -> str | None:
     if isinstance(named, str) and 0 < len(named.encode(errors="replace")) <= MAX_NAMESPACE_BYTES:
         return named
     return None
 
 
-def _moment(written: object) -> datetime | None:
+def _parse_moment(written: object) -> datetime | None:
     if not isinstance(written, str):
         return None
     try:
@@ -181,7 +181,7 @@ def _spell_out_big_floats(text: str) -> str:
     return _STRING_OR_BIG_FLOAT.sub(spell, text)
 
 
-def storable(text: str) -> str:
+def replace_unstorable(text: str) -> str:
     """What a machine said, without what Postgres cannot hold: NUL, and halves of characters."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 

@@ -19,7 +19,7 @@ from langmem_tiers.consolidate.archive import ArchivedMemory, ArchiveFile, Archi
 from langmem_tiers.consolidate.lease import thread_name
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.memory import Place, decode
+from langmem_tiers.core.memory import Place, decode_namespace
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.passages import Passages, Subject, first_word, sentences, words_of
 from langmem_tiers.forget.places import PLACES, MemoryRow, Scrubber, each_row
@@ -65,7 +65,7 @@ class Under(NamedTuple):
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
         """Its namespace and key."""
-        return decode(self.tenant, self.namespace), self.key
+        return decode_namespace(self.tenant, self.namespace), self.key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ class Request:
 
     def reaches(self, row: MemoryRow) -> bool:
         """Whether a memory may go along, and be named: a key is of what the context reaches."""
-        place = decode(self.tenant, row.namespace)
+        place = decode_namespace(self.tenant, row.namespace)
         return self.kind != "key" or self.context.reaches(row.tier, place)
 
 

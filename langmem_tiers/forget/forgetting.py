@@ -27,7 +27,7 @@ from langmem_tiers.consolidate.archive import (
 )
 from langmem_tiers.consolidate.lease import thread_name
 from langmem_tiers.core.errors import ConflictError, FileError, InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import decode
+from langmem_tiers.core.memory import decode_namespace
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget import parts
 from langmem_tiers.forget.find import EARLIER, Found, Request, find, read_files, threads, traces
@@ -141,7 +141,7 @@ def _planned(found: Found, several: Mapping[int, str]) -> Iterator[PlannedMemory
 
 def _planned_row(request: Request, row: MemoryRow, why: str) -> PlannedMemory:
     key = row.key if request.reaches(row) else None
-    return PlannedMemory(key, decode(request.tenant, row.namespace), row.tier, why)
+    return PlannedMemory(key, decode_namespace(request.tenant, row.namespace), row.tier, why)
 
 
 def _near_forms(found: Found) -> Flow[tuple[NearForm, ...]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.core.reading import plain
+from langmem_tiers.core.reading import printable_line
 from langmem_tiers.postgres.flow import Call, Flow, Query, call_blocking, rows_of
 
 try:
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
     def __str__(self) -> str:
         """Name the file, and its machine."""
-        return f"{plain(self.path)} on {plain(self.machine)}"
+        return f"{printable_line(self.path)} on {printable_line(self.machine)}"
 
 
 def part_of(path: Path) -> Path:

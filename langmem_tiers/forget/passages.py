@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any, Final
 from unicodedata import combining, normalize
 
-from langmem_tiers.core.context import named_by
-from langmem_tiers.core.memory import decode
-from langmem_tiers.core.reading import sentences_of, spaced
+from langmem_tiers.core.context import name_of_label
+from langmem_tiers.core.memory import decode_namespace
+from langmem_tiers.core.reading import separate_characters, split_sentences
 
 FORGOTTEN_HERE: Final = "(forgotten)"
 """What stands in place of what was forgotten."""
@@ -43,7 +43,7 @@ _TELLING: Final = 8
 
 def folded(text: str) -> str:
     """A text without case."""
-    return text.lower() if text.isascii() else spaced(text).casefold()
+    return text.lower() if text.isascii() else separate_characters(text).casefold()
 
 
 def words_of(text: str) -> list[str]:
@@ -70,7 +70,7 @@ def bare_words(text: str) -> list[str]:
     return _WORD.findall(bare(text))
 
 
-sentences: Final = partial(sentences_of, ends=_ENDS)
+sentences: Final = partial(split_sentences, ends=_ENDS)
 """Takes a text apart into its sentences and lines, as they are written."""
 
 
@@ -101,7 +101,11 @@ def strings_of(value: object, *, names: bool = False) -> Iterator[str]:
 
 def labels_of(namespace: str) -> list[str]:
     """Return the names in a stored namespace, behind its tenant."""
-    return [name for label in decode("", namespace)[1:] if (name := named_by(label)) is not None]
+    return [
+        name
+        for label in decode_namespace("", namespace)[1:]
+        if (name := name_of_label(label)) is not None
+    ]
 
 
 class Subject:
@@ -142,7 +146,7 @@ class Subject:
 
     def near_in(self, text: str) -> Iterator[str]:
         """Find the parts of a text that are near a name and are none, as they are written."""
-        told = [(one, bare(one)) for one in _WORD.findall(spaced(text))]
+        told = [(one, bare(one)) for one in _WORD.findall(separate_characters(text))]
         if not any(word[:_SHORTEST] in self._heads for _, word in told):
             return
         near = [run for name in self.names for run in self._near(name, told)]

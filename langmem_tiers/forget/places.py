@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from langmem_tiers.core.context import USER, named_by, users_labels
-from langmem_tiers.core.memory import decode
-from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.context import USER_PREFIX, name_of_label, user_labels
+from langmem_tiers.core.memory import decode_namespace
+from langmem_tiers.core.reading import normalise
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.passages import Passages, labels_of, strings_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, call_blocking
@@ -67,7 +67,7 @@ class MemoryRow(NamedTuple):
     @property
     def says(self) -> str:
         """What it says, as texts are compared."""
-        return normalised(content_of(self.value))
+        return normalise(content_of(self.value))
 
 
 class Event(NamedTuple):
@@ -97,14 +97,14 @@ class State(NamedTuple):
     @property
     def user(self) -> str | None:
         """The label of the user whose own it is."""
-        last = decode("", self.owner)[-1]
-        return last if last.startswith(USER) else None
+        last = decode_namespace("", self.owner)[-1]
+        return last if last.startswith(USER_PREFIX) else None
 
     @property
     def session(self) -> str | None:
         """The session of a message: the second label of a conversation's owner."""
-        _, *labels = decode("", self.owner)
-        return named_by(labels[1]) if self.kind == "message" and len(labels) > 1 else None
+        _, *labels = decode_namespace("", self.owner)
+        return name_of_label(labels[1]) if self.kind == "message" and len(labels) > 1 else None
 
 
 class Recall(NamedTuple):
@@ -390,9 +390,9 @@ class Scrubber:
 
     def is_state_gone(self, state: State) -> bool:
         """Tell whether a state goes."""
-        if self.user is not None and state.user == users_labels(self.user)[0]:
+        if self.user is not None and state.user == user_labels(self.user)[0]:
             return True
-        if self.owner is not None and state.user not in (None, users_labels(self.owner)[0]):
+        if self.owner is not None and state.user not in (None, user_labels(self.owner)[0]):
             return False
         named = self._named(*labels_of(state.owner))
         return named or self.passages.holds([state.name, state.value])

@@ -16,7 +16,7 @@ from langmem_tiers.consolidate.archive import ArchiveStorage, list_archives
 from langmem_tiers.core.checks import checked_mapping
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, short
-from langmem_tiers.core.reading import plain
+from langmem_tiers.core.reading import printable_line
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget import parts
 from langmem_tiers.forget.find import Filed, Kind, read_files, row_of_line
@@ -63,7 +63,8 @@ class PlannedMemory(NamedTuple):
     def __str__(self) -> str:
         """Which, where, and why."""
         where = "/".join(self.namespace)
-        return f"{plain(self.key or '(another one)')} in {plain(where)} ({self.tier}): {self.why}"
+        key = printable_line(self.key or "(another one)")
+        return f"{key} in {printable_line(where)} ({self.tier}): {self.why}"
 
 
 class PlannedThread(NamedTuple):
@@ -74,7 +75,7 @@ class PlannedThread(NamedTuple):
 
     def __str__(self) -> str:
         """Which, and why."""
-        return f"{plain(self.thread)}: {self.why}"
+        return f"{printable_line(self.thread)}: {self.why}"
 
 
 class NearForm(NamedTuple):
@@ -87,7 +88,7 @@ class NearForm(NamedTuple):
 
     def __str__(self) -> str:
         """Return the form, and how often it stands."""
-        return f"{plain(self.form)} ({self.rows:,})"
+        return f"{printable_line(self.form)} ({self.rows:,})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +134,7 @@ class ForgetPlan:
         if self.near:
             forms = ", ".join(map(str, self.near))
             yield f"  also found, and stays unless it is named too: {forms}"
-        yield from (f"  archive without it: {plain(one)}" for one in self.files)
+        yield from (f"  archive without it: {printable_line(one)}" for one in self.files)
         yield from (f"  unfinished export: {one}" for one in self.unfinished)
         yield from (f"  thread {one}" for one in self.threads)
 
@@ -230,7 +231,7 @@ class Trace(NamedTuple):
 
     def __str__(self) -> str:
         """Where, which and why."""
-        return f"{self.table} {plain(self.row)}: {self.why}"
+        return f"{self.table} {printable_line(self.row)}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ from langmem_tiers.consolidate.steps import (
 from langmem_tiers.core import checks, errors, structured
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import short
-from langmem_tiers.core.memory import Moment, Place, Tier, encode
+from langmem_tiers.core.memory import Moment, Place, Tier, encode_namespace
 from langmem_tiers.graph.node import NodeConfig, Scope, asked, tiered, ways
 from langmem_tiers.learn.general import generaliser_of
 from langmem_tiers.postgres.flow import Flow, with_deadline_for
@@ -156,7 +156,7 @@ class CycleRun(NamedTuple):
                 "session_ended is true, and the run does not say which session: run the graph "
                 "in a thread, or with context=MemoryContext(tenant=…, session_id=…)"
             )
-        return [encode(place).namespace for place in context.places(Tier.SHORT_TERM)]
+        return [encode_namespace(place).namespace for place in context.places(Tier.SHORT_TERM)]
 
     def told(self, tenant: str, counts: Counts) -> Counts:
         """Return what a cycle did, as who runs it may know; a worker and an owner may know all."""
@@ -503,7 +503,7 @@ def consolidation_due(
         builder.add_conditional_edges("model", consolidation_due(schedule))
         ```
     """
-    checks.checked_kind(schedule, ConsolidationSchedule, "schedule")
+    checks.checked_instance(schedule, ConsolidationSchedule, "schedule")
     whose = NodeConfig(context)
 
     def route(state: Any, config: RunnableConfig) -> Flow[str]:
@@ -542,7 +542,7 @@ def _check_kept(schedule: ConsolidationSchedule, state: Any, fields: Mapping[str
 
 def _steps(policy: ConsolidationPolicy | None, model: BaseChatModel | None) -> dict[str, CycleStep]:
     chosen = ConsolidationPolicy() if policy is None else policy
-    policy = checks.checked_kind(chosen, ConsolidationPolicy, "policy")
+    policy = checks.checked_instance(chosen, ConsolidationPolicy, "policy")
     asked_of: Any = {}
     if policy.archive is not None:
         from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own

@@ -25,8 +25,8 @@ from pydantic.json_schema import SkipJsonSchema
 from langmem_tiers.core import checks, errors, prompts, types, values
 from langmem_tiers.core import memory as nouns
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Recollection, StoreResult, bracketed, handle_of
-from langmem_tiers.core.reading import LINE, shortened
+from langmem_tiers.core.memory import Recollection, StoreResult, bracket_handle, handle_of
+from langmem_tiers.core.reading import LINE_LENGTH, shorten_line
 from langmem_tiers.core.values import SMALL_TALK
 from langmem_tiers.graph.messages import last_failure, noted
 from langmem_tiers.graph.node import (
@@ -207,7 +207,7 @@ def told_to_model() -> Iterator[None]:
         raise ToolException(str(error)) from error
     except (errors.DatabaseError, errors.EmbeddingError) as error:
         away = isinstance(error, errors.DatabaseError) or error.code == "model_failed"
-        if not away or error.code in errors.LASTING:
+        if not away or error.code in errors.PERMANENT_CODES:
             raise
         _log.warning("a tool goes without its memory: %s", error)
         unknown = isinstance(error, errors.OutcomeUnknownError)
@@ -241,7 +241,7 @@ def of_context(
         with told_to_model():
             return (yield from does(step, takes(**arguments)))
 
-    description = f"{text}\n{checks.checked_kind(instructions, str, 'instructions')}"
+    description = f"{text}\n{checks.checked_instance(instructions, str, 'instructions')}"
     return made(
         doing,
         name,
@@ -360,12 +360,15 @@ def _manage(step: Step, wanted: ManageMemory) -> Flow[Told]:
             memory.truth.retract, old.key, reason=prompts.MODEL_DELETED, answers=True
         )
         move = (yield from retracting).move
-        fields = {"id": bracketed(handle), "said": quoted(shortened(old.content, LINE))}
+        fields = {
+            "id": bracket_handle(handle),
+            "said": quoted(shorten_line(old.content, LINE_LENGTH)),
+        }
         revised = {"retracted": old.key, "handle": handle, "move": move}
         return prompts.MEMORY_DELETED.format_map(fields), {"revised": [revised]}
     if content is None:
         yield from asked(memory.pin if pin else memory.unpin, old.key)
-        return f"{'Pinned' if pin else 'Unpinned'} {bracketed(handle)}.", {}
+        return f"{'Pinned' if pin else 'Unpinned'} {bracket_handle(handle)}.", {}
     memory_type = old.memory_type if wanted.kind is None else _TYPES[wanted.kind]
     return (yield from _updated(step, old, content, memory_type, pin=pin))
 
@@ -385,7 +388,9 @@ def _created(step: Step, content: str, memory_type: str, *, pin: bool) -> Flow[T
         held = {"key": result.key, "quarantined": True, "reason": result.reason}
         return refusal, {"learned": [held]} if result.quarantined else {}
     word = "Pinned" if pin else "Noted"
-    return f"{word} as {bracketed(handle)}.", {"noted": [{"key": result.key, "handle": handle}]}
+    return f"{word} as {bracket_handle(handle)}.", {
+        "noted": [{"key": result.key, "handle": handle}]
+    }
 
 
 def _updated(
@@ -403,8 +408,8 @@ def _updated(
         done = yield from asked(memory.get, _key(step))
         if done is not None and done.replaces is not None and done.replaces.handle == handle:
             text = prompts.MEMORY_UPDATED  # this call did it before, and is carried out again
-            return text.format(new=bracketed(done.handle), old=bracketed(handle)), {}
-        raise InvalidInputError(prompts.NOT_CURRENT.format(id=bracketed(handle)))
+            return text.format(new=bracket_handle(done.handle), old=bracket_handle(handle)), {}
+        raise InvalidInputError(prompts.NOT_CURRENT.format(id=bracket_handle(handle)))
     stays_pinned = pin or (pin is None and old.value.get("pinned") is True)
     if stays_pinned:
         yield from asked(store.run, check_room(memory, content, but=old.key))
@@ -416,7 +421,9 @@ def _updated(
     if stays_pinned:
         yield from asked(memory.pin, new["key"])  # the old one's room is free now
     revised = {"superseded": old.key, "handle": handle, "move": move}
-    text = prompts.MEMORY_UPDATED.format(new=bracketed(new["handle"]), old=bracketed(handle))
+    text = prompts.MEMORY_UPDATED.format(
+        new=bracket_handle(new["handle"]), old=bracket_handle(handle)
+    )
     return text, {**done, "revised": [revised]}
 
 
@@ -434,12 +441,12 @@ def _meant(step: Step, named: str, action: str) -> Flow[Recollection]:
     if recollection is None:
         absent = prompts.NOT_THERE_YET if this else prompts.NOT_THERE
         raise InvalidInputError(absent.format(id=named, action=action))
-    whose = memory.tiered_store.options.user_of(nouns.encode(recollection.namespace))
+    whose = memory.tiered_store.options.user_of(nouns.encode_namespace(recollection.namespace))
     own = memory.context.user_id is None or whose == memory.context.user_id
     if not own and values.source_of(recollection.value) != nouns.Source.AGENT:
         raise InvalidInputError(prompts.STANDS.format(id=named, action=action))
     trust = yield from trust_of(step)
-    if trust < nouns.THRESHOLD and values.trust_of(recollection.value) > trust:
+    if trust < nouns.TRUST_THRESHOLD and values.trust_of(recollection.value) > trust:
         raise InvalidInputError(prompts.HEARD_TOO_MUCH.format(action=action))
     speaker = (recollection.speaker or "").lower()
     if speaker and speaker not in nouns.USER_ROLES | nouns.ASSISTANT_ROLES:
@@ -505,7 +512,7 @@ def _close(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[tuple[s
         (
             intention
             for intention in still_open
-            if shown in map(bracketed, (intention.key, intention.handle))
+            if shown in map(bracket_handle, (intention.key, intention.handle))
         ),
         None,
     )
@@ -516,7 +523,7 @@ def _close(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[tuple[s
 
 
 def _shown(named: str) -> str:
-    return bracketed(named.strip().strip("[]"))
+    return bracket_handle(named.strip().strip("[]"))
 
 
 def _set(step: Step, content: str, moment: datetime | None, wanted: ManageReminder) -> Flow[Told]:
@@ -536,7 +543,7 @@ def _set(step: Step, content: str, moment: datetime | None, wanted: ManageRemind
         return refusal, {}
     when = "" if moment is None else f" for {_clock(moment, memory)}"
     done = {"reminded": [{"action": "set", "id": handle}]}
-    return prompts.REMINDER_SET.format(id=bracketed(handle), when=when), done
+    return prompts.REMINDER_SET.format(id=bracket_handle(handle), when=when), done
 
 
 def _local_moment(text: str, memory: MemoryCoordinator) -> datetime:

@@ -201,7 +201,7 @@ def create_evolution_node(
     """
     inputs = {"interaction": interaction, "success_metrics": success_metrics}
     node.checked_of_state(inputs, **inputs, judged=judged)
-    checks.share(threshold, "threshold")
+    checks.checked_share(threshold, "threshold")
     node.checked_helpers(extract_entities=extract_entities)
 
     def evolve(step: Step) -> Flow[Update]:
@@ -275,7 +275,7 @@ def _failed(step: Step, failed: Failing | None, *, every: bool) -> list[FailedAt
     of_node = FailedAttempt(
         task_id=messages.task_of(conversation),
         approach=f"ran the node {caught.node}",
-        error=values.storable(f"{type(caught.error).__name__}: {caught.error}"),
+        error=values.replace_unstorable(f"{type(caught.error).__name__}: {caught.error}"),
         tool=caught.node,
     )
     return [of_node, *failures]
@@ -311,7 +311,7 @@ def _trace(step: Step, success: Success) -> skills.Trace | None:
     judged, conversation = judged_of(step.state, success), step.messages
     calls = [
         skills.ToolCall(
-            call.tool, frozenset(map(values.storable, call.call["args"])), not call.failed
+            call.tool, frozenset(map(values.replace_unstorable, call.call["args"])), not call.failed
         )
         for call in messages.calls_of_turn(conversation)
         if call.tool is not None
@@ -351,12 +351,12 @@ def learn_from(
         answers = (
             node.text_of(message) for message in reversed(earlier) if isinstance(message, AIMessage)
         )
-        question = values.storable(node.text_of(node.last_question(conversation)))
+        question = values.replace_unstorable(node.text_of(node.last_question(conversation)))
         experience = Experience(
             attempts=attempts,
             asked=memory.tiered_store.options.bounds.beginning(question),
             answered=messages.said_in(conversation).get("answer", ""),
-            before=values.storable(next(filter(None, answers), "")),
+            before=values.replace_unstorable(next(filter(None, answers), "")),
             failed=judged is False,
             trust=(yield from trusting(conversation, memory.gate, step.config)),
         )

@@ -23,7 +23,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from langmem_tiers.core import checks, errors, memory, reading, settings
-from langmem_tiers.core.values import storable
+from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph.node import Latest, last_question, since, text_of, this_turn
 from langmem_tiers.learn.reflexion import FailedAttempt, Tried, cure_of
 from langmem_tiers.learn.signature import Signature, signature
@@ -64,7 +64,7 @@ register_configure_hook(_watcher, inheritable=False)
 def approach(tool: str, args: Mapping[str, Any]) -> str:
     """A tool call as text: the tool with its arguments."""
     arguments = json.dumps(args, ensure_ascii=False, sort_keys=True, default=str)
-    return storable(f"{tool}({arguments})")
+    return replace_unstorable(f"{tool}({arguments})")
 
 
 def digest(text: str) -> str:
@@ -161,7 +161,7 @@ class Called(NamedTuple):
     def said(self) -> str:
         """The tool's answer as text, without the lessons that were put before it."""
         lessons = self.answer.additional_kwargs.get(TAUGHT, 0)
-        return storable(str(self.answer.text)[lessons:].strip())
+        return replace_unstorable(str(self.answer.text)[lessons:].strip())
 
     @property
     def error(self) -> str:
@@ -302,7 +302,9 @@ def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
 def tool_of(call: ToolCall) -> str | None:
     """The tool of a call; None if no lesson can be of a tool so called: a model calls any name."""
     tool = call["name"]
-    named = tool == storable(tool) and 0 < len(tool.encode()) <= checks.MAX_NAMESPACE_BYTES
+    named = (
+        tool == replace_unstorable(tool) and 0 < len(tool.encode()) <= checks.MAX_NAMESPACE_BYTES
+    )
     return tool if named else None
 
 
@@ -314,15 +316,15 @@ def said_in(messages: Sequence[BaseMessage]) -> dict[str, str]:
     turn = [message for message in this_turn(messages) if isinstance(message, AIMessage)]
     parts = [text_of(message) for message in turn]
     parts += [approach_of(call) for message in turn for call in message.tool_calls]
-    answer = storable("\n".join(filter(None, parts)))
-    question = storable(text_of(last_question(messages)))
+    answer = replace_unstorable("\n".join(filter(None, parts)))
+    question = replace_unstorable(text_of(last_question(messages)))
     return {"question": question, "answer": answer} if answer else {}
 
 
 def task_of(messages: Sequence[BaseMessage]) -> str:
     """Return what the last human message asks for, shortened to a title."""
     asked = " ".join(text_of(last_question(messages)).split())
-    return storable(asked[:_TITLE]) or UNNAMED
+    return replace_unstorable(asked[:_TITLE]) or UNNAMED
 
 
 def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
@@ -335,7 +337,7 @@ def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
             if status == IN_PROGRESS != before:
                 steps = []
         elif status == IN_PROGRESS and not call.failed:
-            steps.append(reading.shortened(call.approach, _LONGEST_STEP))
+            steps.append(reading.shorten_line(call.approach, _LONGEST_STEP))
     return steps[-_MOST_STEPS:] if status in {IN_PROGRESS, COMPLETED} else []
 
 

@@ -23,7 +23,7 @@ from langmem_tiers.core.errors import MissingExtraError
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.types import ATTEMPT, PROSPECTIVE, REFLEXION
-from langmem_tiers.core.values import storable
+from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph import messages as said
 from langmem_tiers.graph import node, speakers
 from langmem_tiers.graph import remember as remembering
@@ -99,7 +99,7 @@ def turn_of(step: Step) -> Noted:
     if before is not None and previous_id is not None and message_id in (None, previous_id):
         return before
     question_text = step.memory.tiered_store.options.bounds.beginning(
-        storable(node.text_of(question))
+        replace_unstorable(node.text_of(question))
     )
     noted = Noted(
         run=step.run.id, message_id=message_id, asked=question_text, begins=before is None

@@ -74,11 +74,11 @@ class Caller:
 
     def run(self, asking: Flow[T]) -> T:
         """Run a flow, blocking."""
-        return threads.done(drive(asking, _Asked(Ask.ask), BaseException))
+        return threads.run_sync(drive(asking, _Asked(Ask.ask), BaseException))
 
     async def arun(self, asking: Flow[T]) -> T:
         """Run a flow, awaiting."""
-        return await threads.adone(drive(asking, _Asked(Ask.aask), BaseException))
+        return await threads.run_async(drive(asking, _Asked(Ask.aask), BaseException))
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,10 +494,10 @@ def going_on(
         yield
     except Exception as error:  # an outermost edge: a model's client can raise anything
         spared = errors.has_code(error, "too_large") and on_error != "raise"
-        lasts = errors.has_code(error, *errors.LASTING) and on_error == "continue"
+        lasts = errors.has_code(error, *errors.PERMANENT_CODES) and on_error == "continue"
         if lasts or (isinstance(error, _FAILS[on_error]) and not spared):
             raise
-        kind, text = errors.kind_of(error), "the run goes on without its memory (%s): %s"
+        kind, text = errors.error_kind(error), "the run goes on without its memory (%s): %s"
         if failures is not None:
             failures[during] = f"{kind}: {error}"
         ours = isinstance(error, errors.TieredMemoryError)

@@ -16,13 +16,13 @@ from langgraph.graph.message import add_messages
 from pydantic import ConfigDict, Field, ValidationError
 from typing_extensions import TypedDict
 
-from langmem_tiers.core.checks import share
+from langmem_tiers.core.checks import checked_share
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import Recollection, Recollections, facts
+from langmem_tiers.core.memory import Recollection, Recollections, recollection_fields
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.types import PROSPECTIVE
-from langmem_tiers.core.values import storable
+from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph import node
 from langmem_tiers.graph.messages import about_to_run, approach_of, failures_at_hand, tool_of
 from langmem_tiers.graph.node import OfState, OnError, Scope, Step, Update, asked
@@ -159,7 +159,7 @@ def _recall(
     return {
         **({"recalled_question": question} if query is None else {}),
         "recalled_run": step.run.id,
-        "recalled": [facts(item) for item in (*first, *others)],
+        "recalled": [recollection_fields(item) for item in (*first, *others)],
         "recalled_text": recalled_text(recalled, first, **text_options),
         **step.errors(same_turn=None),
     }
@@ -170,7 +170,7 @@ def _concern(messages: Sequence[BaseMessage], limit: int) -> dict[str, Any]:
     failures, calls = failures_at_hand(messages), about_to_run(messages)
     if not limit or not (failures or calls):
         return {}
-    question = storable(node.text_of(node.last_question(messages)))
+    question = replace_unstorable(node.text_of(node.last_question(messages)))
     return {
         "failures": failures,
         "tools": list({tool: None for call in calls if (tool := tool_of(call))}),
@@ -184,7 +184,11 @@ def _question(step: Step, query: OfState | None) -> str:
     if query is None:
         message = node.last_question(convert_to_messages(node.of_state(step.state, "messages")))
         before: str = step.read("recalled_question") or ""
-        return before if message is None else bounds.beginning(storable(node.text_of(message)))
+        return (
+            before
+            if message is None
+            else bounds.beginning(replace_unstorable(node.text_of(message)))
+        )
     value: str = node.of_state(step.state, query)
     return bounds.beginning(str(value)) if isinstance(query, str) else value
 
@@ -244,7 +248,7 @@ def checked_lessons(lessons: object, holdout: object) -> None:
         InvalidInputError: for either.
     """
     checked_limit(lessons, MOST_LESSONS, "lessons")
-    share(holdout, "holdout")
+    checked_share(holdout, "holdout")
 
 
 FAILED: Final = "memory_failed"
@@ -352,7 +356,7 @@ def _wrong(error: ValidationError) -> str:
 
 def _document(item: Recollection, by_words: str | None) -> Document:
     """Make what it says the page, all else metadata: the memory's own below what we know."""
-    fields = facts(item)
+    fields = recollection_fields(item)
     page = fields.pop("content")
     if by_words is not None:
         fields["by_words"] = by_words

@@ -181,7 +181,7 @@ def _answered(
 
     What it says after its tools did is trusted no further than what these brought.
     """
-    if answer is None or not (text := values.storable(answer.text)):
+    if answer is None or not (text := values.replace_unstorable(answer.text)):
         return None
     trust = yield from speakers.trusting(answer.after, step.memory.gate, step.config, by)
     note = speakers.kept(text, step.memory, speakers.key_of(answer.message, step.config))
@@ -224,7 +224,7 @@ def _revision(
     step: Step, by: Speakers, question: BaseMessage, judge: BaseChatModel
 ) -> Flow[Revision]:
     """Find what the last message takes back, as a judge says."""
-    if not (text := values.storable(node.text_of(question))):
+    if not (text := values.replace_unstorable(node.text_of(question))):
         return Revision()
     name, key = by.of(question)["speaker"], speakers.key_of(question, step.config)
     speaker = None if name == "user" else name
@@ -245,7 +245,7 @@ def _corrected(note: dict[str, Any], revision: Revision) -> list[str]:
 
 def note_of(step: Step, message: BaseMessage, by: Speakers) -> dict[str, Any] | None:
     """Return a human message as it is stored; None if it says nothing."""
-    if not (text := values.storable(node.text_of(message))):
+    if not (text := values.replace_unstorable(node.text_of(message))):
         return None
     key = speakers.key_of(message, step.config, by)
     return {**by.of(message), **speakers.kept(text, step.memory, key)}

@@ -19,7 +19,7 @@ from langchain_core.runnables import Runnable
 from langmem_tiers.core import checks, prompts
 from langmem_tiers.core import memory as nouns
 from langmem_tiers.core.memory import StoreResult
-from langmem_tiers.core.values import storable
+from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph import messages, node, recall, speakers
 from langmem_tiers.graph.node import OfState, OnError, OnHookError, Scope, Step, Update, asked
 from langmem_tiers.memory.base import checked_limit
@@ -158,7 +158,7 @@ class Reminding:
     def question(self, step: Step) -> str | None:
         """Return what cues are looked for in."""
         if self.query is None:
-            return storable(node.text_of(node.last_question(step.messages))) or None
+            return replace_unstorable(node.text_of(node.last_question(step.messages))) or None
         value = node.of_state(step.state, self.query)
         return None if value is None else str(value)
 
@@ -249,7 +249,7 @@ def reminder_line(
     reasons = [*_when(reminder, zone, now)]
     reasons += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=reminder.priority)]
     return prompts.REMINDERS_ONE.format(
-        handle=f"{nouns.bracketed(nouns.handle_of(reminder.namespace, reminder.key))} ",
+        handle=f"{nouns.bracket_handle(nouns.handle_of(reminder.namespace, reminder.key))} ",
         content=indented(quoted(reminder.content)),
         why=prompts.REMINDERS_WHY.format(why="; ".join(reasons)) if reasons else "",
     )
@@ -398,7 +398,7 @@ def _prompted(step: Step, *, prompt: OfState | None, options: dict[str, Any]) ->
         by = yield from speakers.speakers_in(step.config, step.memory.gate)
         people = (message for message in speakers.unanswered(step.messages) if by.person(message))
         submissions = [
-            (storable(node.text_of(message)), message.id, by.of(message)["speaker"])
+            (replace_unstorable(node.text_of(message)), message.id, by.of(message)["speaker"])
             for message in people
         ]
     else:
@@ -492,7 +492,8 @@ def _readable(todo: Any) -> Any:
     if not isinstance(todo, Mapping):
         return todo
     return {
-        name: storable(value) if isinstance(value, str) else value for name, value in todo.items()
+        name: replace_unstorable(value) if isinstance(value, str) else value
+        for name, value in todo.items()
     }
 
 

@@ -22,7 +22,7 @@ from langgraph.managed.base import ManagedValue
 
 from langmem_tiers.core.checks import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.memory import ROLES, Source
-from langmem_tiers.core.values import storable
+from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph import node
 from langmem_tiers.graph.messages import HELD, TAUGHT, WRITE_TODOS, answered_in
 from langmem_tiers.graph.node import SUMMARY, Step, asked, channel, is_humans, since, text_of
@@ -62,7 +62,7 @@ def trust_after(
             heard[text, Source.TOOL] = None
         if is_humans(message) and not person(message):
             least = min(least, trust)
-            heard[storable(str(message.text)), Source.AGENT] = None
+            heard[replace_unstorable(str(message.text)), Source.AGENT] = None
     for text, source in heard:
         if text.strip():
             least = min(least, trust_in(NewMemory(content=text, source=source), gate.policy))
@@ -95,7 +95,7 @@ def _brought(message: BaseMessage) -> Iterator[str]:
             return
         yield ""
         lessons = message.additional_kwargs.get(TAUGHT, 0)
-        yield storable(str(message.text)[lessons:])
+        yield replace_unstorable(str(message.text)[lessons:])
         if not isinstance(message.content, str):
             yield from _texts(message.content)
     elif isinstance(message, AIMessage) and isinstance(message.content, list):
@@ -109,7 +109,7 @@ def _brought(message: BaseMessage) -> Iterator[str]:
 def _texts(part: Any) -> Iterator[str]:
     """The texts in the content of a message."""
     if isinstance(part, str):
-        yield storable(part)
+        yield replace_unstorable(part)
     elif isinstance(part, Mapping):
         for name, value in part.items():
             if name not in _OPAQUE:
@@ -160,7 +160,7 @@ class Speakers(NamedTuple):
 
     def of(self, message: BaseMessage) -> dict[str, Any]:
         """Return the speaker of a human message, as options of `store`: its name, else the user."""
-        named = storable(message.name or "").strip().encode()[:MAX_NAMESPACE_BYTES]
+        named = replace_unstorable(message.name or "").strip().encode()[:MAX_NAMESPACE_BYTES]
         name = named.decode(errors="ignore")
         if self.person(message):
             own = name and name.lower() not in ROLES  # a person speaks for no assistant
@@ -394,7 +394,7 @@ def key_of(message: BaseMessage, config: RunnableConfig, speakers: Speakers | No
     The same message of a thread has the same key; without a thread, the same words have. A human
     message that no person wrote has another: a run around this one may know that a person wrote it.
     """
-    text = storable(text_of(message))
+    text = replace_unstorable(text_of(message))
     key = uuid5(NAMESPACE_OID, f"{node.thread_of(config) or text}\0{message.id or text}")
     if speakers is not None and isinstance(message, HumanMessage) and not speakers.person(message):
         key = uuid5(key, _AGENT)

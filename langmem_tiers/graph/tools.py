@@ -29,7 +29,15 @@ from langmem_tiers.core import checks, prompts, values
 from langmem_tiers.core import memory as nouns
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import PERSONS, THRESHOLD, TIERS, Moment, Source, StoreResult, Tier
+from langmem_tiers.core.memory import (
+    PERSON_SOURCES,
+    TIERS,
+    TRUST_THRESHOLD,
+    Moment,
+    Source,
+    StoreResult,
+    Tier,
+)
 from langmem_tiers.graph import context_tools, node
 from langmem_tiers.graph.context_tools import Action, made, of_context
 from langmem_tiers.graph.node import NodeConfig, Scope, asked
@@ -110,7 +118,7 @@ def create_search_memory_tool(
         text = json.dumps([item.dict() for item in items], ensure_ascii=False)
         return (text, items) if response_format == "content_and_artifact" else text
 
-    ending = checks.checked_kind(instructions, str, "instructions")
+    ending = checks.checked_instance(instructions, str, "instructions")
     description = prompts.SEARCH_MEMORY.format(instructions=ending)
     further: Any = {"brought": _items_in, "response_format": response_format}
     return made(search_memory, name, description, _SearchMemory, **further)
@@ -172,7 +180,7 @@ def create_manage_memory_tool(
             return (yield from _managed(_store(store), _filled(labels), action, id, content))
 
     advice = prompts.MANAGE_MEMORY_INSTRUCTIONS if instructions is None else instructions
-    ending = checks.checked_kind(advice, str, "instructions")
+    ending = checks.checked_instance(advice, str, "instructions")
     description = prompts.MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=ending)
     schema = _manage_schema(name, schema, actions)
     return made(manage_memory, name, description, schema, schema_extra=_REQUIRED)
@@ -342,8 +350,8 @@ def _check_own(
     shown = [value for value, lives_in, seen in rows if seen and lives_in == (tier or lives_in)]
     if not shown:
         raise InvalidInputError(prompts.NOT_THERE.format(id=key, action=action))
-    most = trust if trust < THRESHOLD else _GATE.policy.trust.of_source(Source.AGENT)
-    if values.source_of(shown[0]) in PERSONS or values.trust_of(shown[0]) > most:
+    most = trust if trust < TRUST_THRESHOLD else _GATE.policy.trust.of_source(Source.AGENT)
+    if values.source_of(shown[0]) in PERSON_SOURCES or values.trust_of(shown[0]) > most:
         raise InvalidInputError(prompts.STANDS.format(id=key, action=action))
 
 
@@ -364,7 +372,7 @@ def _found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Sear
     """
     flows, tiers = store.flows, (store.name,) if isinstance(store, TierView) else TIERS
     sought = ops.to_search(op, flows.options.bounds)
-    place = nouns.encode(op.namespace_prefix)
+    place = nouns.encode_namespace(op.namespace_prefix)
     user = flows.options.user_of(place) or user_id
     ask = recalls.RecallQuery(
         query=sought.text or "",

@@ -30,7 +30,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.settings import OrchestratorSettings
-from langmem_tiers.core.values import storable
+from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph import learn, messages, node, speakers
 from langmem_tiers.graph.messages import Answer, Handler, watched
 from langmem_tiers.graph.node import OfState, Scope, Step, Update, asked
@@ -141,7 +141,7 @@ def create_assemble_node(
             wanted = node.text_of(node.last_question(step.messages)) or before
         else:
             wanted = node.of_state(step.state, prompt)
-        text = yield from _context_of(turn, step, storable(str(wanted)), **about)
+        text = yield from _context_of(turn, step, replace_unstorable(str(wanted)), **about)
         return {"context": text, "turn": turn.to_state(), **step.errors(same_turn=None)}
 
     return turns.node(assemble)

@@ -27,7 +27,7 @@ from langmem_tiers.consolidate.lease import last_cycle_start
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due_reason
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.core import errors
-from langmem_tiers.core.checks import checked_function, checked_kind, checked_number
+from langmem_tiers.core.checks import checked_function, checked_instance, checked_number
 from langmem_tiers.core.errors import short
 from langmem_tiers.graph import consolidation
 from langmem_tiers.graph.consolidation import NOT_OURS
@@ -238,12 +238,14 @@ class ConsolidationWorker:
             InvalidInputError: for a schedule without `every`, or a lease that is over at once.
             InvalidTypeError: for what is no checkpointer.
         """
-        checked_kind(schedule, ConsolidationSchedule, "schedule")
+        checked_instance(schedule, ConsolidationSchedule, "schedule")
         tiered(store)
         checked_function(on_report, "on_report")
         if schedule.every is None:
             raise errors.InvalidInputError("a worker goes by time alone: give its schedule every=…")
-        checked_kind(checkpointer, BaseCheckpointSaver, "checkpointer, such as a PostgresSaver,")
+        checked_instance(
+            checkpointer, BaseCheckpointSaver, "checkpointer, such as a PostgresSaver,"
+        )
         most = f"a number of seconds above zero, {_MOST_SECONDS:,} at most"
         checked_number(lease_seconds, "lease_seconds", 0, _MOST_SECONDS, but=(0,), use=most)
         self.failures = {}

@@ -18,7 +18,7 @@ from langchain_core.messages import (
 )
 from pydantic import ValidationError
 
-from langmem_tiers.core.checks import normalised_tags, share
+from langmem_tiers.core.checks import checked_share, normalised_tags
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.types import MemoryTypes
@@ -375,7 +375,7 @@ def _labels(rest: dict[str, Any]) -> dict[str, Any]:
         "memory_type": named,
         "tier": tier,
         "tags": None if tags is None else normalised_tags(tags) or None,
-        "importance": share(_take(rest, "importance"), "importance"),
+        "importance": checked_share(_take(rest, "importance"), "importance"),
     }
 
 

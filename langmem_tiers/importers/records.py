@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
-from langmem_tiers.core.checks import checked_kind, utf8_bytes
-from langmem_tiers.core.config import DEFAULT
+from langmem_tiers.core.checks import checked_instance, utf8_bytes
+from langmem_tiers.core.config import DEFAULT_BOUNDS
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.values import encode_value
@@ -146,7 +146,7 @@ def check_tenant(tenant: str | None) -> None:
     """Raise `InvalidInputError` for a tenant that cannot be the first label of a namespace."""
     if tenant is None:
         return
-    utf8_bytes(checked_kind(tenant, str, "tenant"), "tenant")
+    utf8_bytes(checked_instance(tenant, str, "tenant"), "tenant")
     if tenant_label(tenant) == tenant:
         return
     raise InvalidInputError(
@@ -169,7 +169,7 @@ def label(text: str) -> str:
 def check_storable(**facts: object) -> None:
     """Raise `InvalidInputError` for JSON that a store would refuse, but for its size."""
     encode_value(facts)
-    DEFAULT.check_depth(facts)
+    DEFAULT_BOUNDS.check_depth(facts)
 
 
 def _digest(*parts: object) -> UUID:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from langmem_tiers.core.checks import checked_path
-from langmem_tiers.core.errors import FileError, InvalidInputError, path_of
+from langmem_tiers.core.errors import FileError, InvalidInputError, short_path
 from langmem_tiers.importers.records import BadRecord, Where
 
 _SAMPLE = 100
@@ -56,7 +56,7 @@ def checked_file(value: object) -> Path:
             )
         filled = sum(1 for _ in _lines(path))
     except OSError as error:
-        problem = f"{path_of(path)} cannot be read ({error.strerror}); check its permissions"
+        problem = f"{short_path(path)} cannot be read ({error.strerror}); check its permissions"
         raise FileError(problem, code="import_file") from error
     if not filled:
         raise FileError(f"{path} is empty; there is nothing to import", code="import_file")

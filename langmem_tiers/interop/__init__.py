@@ -17,9 +17,9 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
-from langmem_tiers.core.checks import checked_flag, checked_kind, checked_list, utf8_bytes
+from langmem_tiers.core.checks import checked_flag, checked_instance, checked_list, utf8_bytes
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import Tier, encode
+from langmem_tiers.core.memory import Tier, encode_namespace
 from langmem_tiers.importers.formats import message_facts
 from langmem_tiers.importers.records import check_storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -102,7 +102,7 @@ def import_chat_history(
             import_chat_history(memory, connection, "chat_history")
         ```
     """
-    checked_kind(connection, psycopg.Connection, "connection")
+    checked_instance(connection, psycopg.Connection, "connection")
     importing = _imported(memory, connection, table_name, session_ids, readmit=readmit)
     return _store_of(memory).run(importing)
 
@@ -116,13 +116,13 @@ async def aimport_chat_history(
     readmit: bool = False,
 ) -> ImportedHistory:
     """Remember the messages of a table; see `import_chat_history`."""
-    checked_kind(connection, psycopg.AsyncConnection, "connection")
+    checked_instance(connection, psycopg.AsyncConnection, "connection")
     importing = _imported(memory, connection, table_name, session_ids, readmit=readmit)
     return await _store_of(memory).arun(importing)
 
 
 def _store_of(memory: MemoryCoordinator) -> TieredStore:
-    return checked_kind(memory, MemoryCoordinator, "what remembers a chat history").tiered_store
+    return checked_instance(memory, MemoryCoordinator, "what remembers a chat history").tiered_store
 
 
 @without_deadline
@@ -226,7 +226,9 @@ def _messages(
 def _there(memory: MemoryCoordinator, memories: Collection[Mapping[str, Any]]) -> Flow[set[str]]:
     """The keys of those that are remembered already; a look at them is no access."""
     lookups = [
-        Lookup(*encode(where.namespace(kind.tier, personal=kind.personal)), arguments["key"])
+        Lookup(
+            *encode_namespace(where.namespace(kind.tier, personal=kind.personal)), arguments["key"]
+        )
         for arguments in memories
         for kind in (memory.types.get(arguments["memory_type"]),)
         for where in (replace(memory.context, session_id=arguments["session_id"]),)

@@ -20,8 +20,8 @@ from pydantic import BaseModel, Field
 
 from langmem_tiers.core import prompts
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.reading import LOOKED_AT, normalised, words
-from langmem_tiers.core.structured import way_to_ask
+from langmem_tiers.core.reading import RULE_CHARACTERS, normalise, words
+from langmem_tiers.core.structured import make_asker
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import content_of
 from langmem_tiers.learn.reflexion import LESSON_FROM
@@ -72,8 +72,8 @@ def neighbourhood(
     A label is a common word if it is one word, and another project's memory, that does not say
     what the content does, has it in small letters.
     """
-    same = normalised(content)
-    beside = (text for text in others if normalised(text) != same)
+    same = normalise(content)
+    beside = (text for text in others if normalise(text) != same)
     small = {word for text in beside for word in _WORD.findall(text) if word.islower()}
     return Neighbourhood(
         [label for label in dict.fromkeys(labels) if label.casefold() not in small],
@@ -109,7 +109,7 @@ def needs_words(value: Mapping[str, Any], around: Neighbourhood) -> str | None:
     asked = f"\nAsked: {task}\n" in content and any(True for _ in _rows(task))
     if lesson and (asked or any(quotes(text, around.utterances) for text in texts)):
         return "it quotes a conversation"
-    if sum(map(len, texts)) > LOOKED_AT:
+    if sum(map(len, texts)) > RULE_CHARACTERS:
         return "it is too long to be looked at as a whole"
     names = dict.fromkeys(name for text in texts for name in names_in(text, around))
     more = ", …" if len(names) > _NAMED else ""
@@ -195,7 +195,7 @@ def generaliser_of(model: BaseChatModel) -> Generaliser:
         general = generaliser_of(model).call("In billing-service, run migrations first", ["acme"])
         ```
     """
-    return Generaliser(*way_to_ask(model, General, _Memory))
+    return Generaliser(*make_asker(model, General, _Memory))
 
 
 class _Memory(NamedTuple):

@@ -16,9 +16,9 @@ from uuid import uuid4
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
-from langmem_tiers.core.memory import TIERS, Moment, Place, Tier, decode
-from langmem_tiers.core.reading import LINE, plain, shortened
-from langmem_tiers.core.values import shown_beside
+from langmem_tiers.core.memory import TIERS, Moment, Place, Tier, decode_namespace
+from langmem_tiers.core.reading import LINE_LENGTH, printable_line, shorten_line
+from langmem_tiers.core.values import visible_text
 from langmem_tiers.learn import promotion_rules as rules
 from langmem_tiers.learn.outcome import (
     ENOUGH,
@@ -84,7 +84,7 @@ class _Event(NamedTuple):
             return False
         if self.namespace is None or context.project_id is None:
             return True
-        return context.reaches(str(self.tier), decode(context.root, self.namespace))
+        return context.reaches(str(self.tier), decode_namespace(context.root, self.namespace))
 
 
 class Doubted(NamedTuple):
@@ -367,31 +367,31 @@ class Explanation:
         since = "" if self.state_at is None else f" since {self.state_at:%Y-%m-%d}"
         rests = ", rests on what was superseded" if self.outdated_by else ""
         until = "" if self.valid_to is None else f" until {self.valid_to:%Y-%m-%d}"
-        yield f"memory: {shortened(self.content, LINE)}"
-        kind = plain(self.memory_type)
+        yield f"memory: {shorten_line(self.content, LINE_LENGTH)}"
+        kind = printable_line(self.memory_type)
         yield f"stands: {self.tier} {kind}, {self.state or 'current'}{since}{rests}"
         yield f"true: from {self.valid_from:%Y-%m-%d}{until}, recorded {self.recorded_at:%Y-%m-%d}"
         yield f"evidence: {self._evidence()}"
         if self.decision is not None:
             yield f"policy: {self.decision.verdict}: {self.decision}"
         if self.near:
-            yield f"near, not counted: {plain(', '.join(map(str, self.near)))}"
+            yield f"near, not counted: {printable_line(', '.join(map(str, self.near)))}"
         for record in self.history:
             undone = " (rolled back)" if record.undone_at else ""
             yield f"{record.at:%Y-%m-%d} {record.kind}{undone}: {'; '.join(record.reasons)}"
         for origin in self.origins:
             if origin.state == "retracted" or origin in self.outdated_by:
-                yield f"{origin.state}: {' → '.join(map(plain, reversed(origin.path)))}"
+                yield f"{origin.state}: {' → '.join(map(printable_line, reversed(origin.path)))}"
         for other in (*self.sources, *self.successors, *self.derived):
-            text = f": {shortened(other.content, LINE)}" if other.content else ""
+            text = f": {shorten_line(other.content, LINE_LENGTH)}" if other.content else ""
             stands = f"({other.tier}, {other.state or 'current'})"
-            yield f"{other.role}: {plain(other.key)} {stands}{text}"
+            yield f"{other.role}: {printable_line(other.key)} {stands}{text}"
 
     def _evidence(self) -> str:
         low, high = self.success_interval
         tries = self.success_count + self.failure_count
         of_tries = f"{self.success_count} of {tries} runs succeeded, {low:.2f} to {high:.2f}"
-        projects = ", ".join(map(plain, self.projects)) or "none"
+        projects = ", ".join(map(printable_line, self.projects)) or "none"
         return f"{self.access_count} accesses, {of_tries}; projects: {projects}"
 
 
@@ -424,7 +424,7 @@ def explain(memory_id: int, job: Promoting, context: MemoryContext) -> Flow[Expl
     is_open = memory.tier == Tier.WORKING and memory.state is None and memory.successor is None
     return Explanation(
         key=memory.key,
-        namespace=decode(job.tenant, memory.namespace),
+        namespace=decode_namespace(job.tenant, memory.namespace),
         tier=Tier(memory.tier),
         state=state,
         state_at=state_at,
@@ -461,7 +461,7 @@ def _origins(memory: Candidate, edges: Sequence[Row], context: MemoryContext) ->
             if seen and origin not in visited:
                 visited.add(origin)
                 waiting.append((origin, (*path, key), by or replaced))
-                place = decode(context.root, namespace)
+                place = decode_namespace(context.root, namespace)
                 content = said_beside(value, state, Tier(tier), place, context)
                 yield Origin((*path, key), place, Tier(tier), state, content, by or replaced)
 
@@ -480,11 +480,11 @@ def said_beside(
     context: MemoryContext,
 ) -> str:
     """What is shown of a memory beside another: nothing of what is quarantined, or not reached."""
-    return shown_beside(value, state) if context.reaches(tier, namespace) else ""
+    return visible_text(value, state) if context.reaches(tier, namespace) else ""
 
 
 def _relative(row: Row, context: MemoryContext) -> Relative:
     role, namespace, key, tier, state, value = row
-    place = decode(context.root, namespace)
+    place = decode_namespace(context.root, namespace)
     content = said_beside(value, state, Tier(tier), place, context)
     return Relative(role, place, key, Tier(tier), state, content)

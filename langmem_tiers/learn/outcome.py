@@ -18,8 +18,14 @@ from statistics import NormalDist
 from typing import Any, Final, NamedTuple, TypeVar
 
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.memory import MemoryStats, Recollection, decode, elsewhere, encode
-from langmem_tiers.core.reading import ends_of, stem, words
+from langmem_tiers.core.memory import (
+    MemoryStats,
+    Recollection,
+    decode_namespace,
+    encode_namespace,
+    outside_bounds,
+)
+from langmem_tiers.core.reading import head_and_tail, stem, words
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, rows_of
 
@@ -280,7 +286,7 @@ def not_taken_up(shown: Mapping[K, str], question: str, answer: str) -> set[K]:
 
 
 def _stems(text: str) -> frozenset[str]:
-    tokens = words(ends_of(text))
+    tokens = words(head_and_tail(text))
     return frozenset(stem(word) for word in tokens if len(word) >= _SHORTEST or word.isdigit())
 
 
@@ -326,7 +332,7 @@ def noted(
     """Note what is put before a run, and what is held out of it; what is to be shown."""
     if showing is None or not memories:
         return list(memories)
-    places = [(encode(memory.namespace).namespace, memory.key) for memory in memories]
+    places = [(encode_namespace(memory.namespace).namespace, memory.key) for memory in memories]
     held = yield from _held_out(memories, places, context.whose, showing)
     params = {
         **context.whose,
@@ -400,13 +406,13 @@ def settle(
         **context.whose,
         "run": run,
         "project": context.project_id,
-        **elsewhere(context.looks_after),
+        **outside_bounds(context.looks_after),
         "succeeded": success,
         "now": now,
         "unused": None,
     }
     if shown is not None:
-        params["namespaces"] = [encode(memory.namespace).namespace for memory in shown]
+        params["namespaces"] = [encode_namespace(memory.namespace).namespace for memory in shown]
         params["keys"] = [memory.key for memory in shown]
     calls = [Call("lock_run", params)]
     if exchange is not None:
@@ -447,4 +453,6 @@ def uplift_of(context: MemoryContext) -> Flow[Mapping[tuple[tuple[str, ...], str
     """What each memory that who asks sees, and that was ever held out, does to runs."""
     tenant = context.root
     rows = yield from rows_of("holdout_counts", **context.whose)
-    return uplifts({(decode(tenant, row[0]), str(row[1])): HoldoutCounts(*row[2:]) for row in rows})
+    return uplifts(
+        {(decode_namespace(tenant, row[0]), str(row[1])): HoldoutCounts(*row[2:]) for row in rows}
+    )

@@ -18,8 +18,8 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 from langmem_tiers.core.checks import is_number
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, ModelError
-from langmem_tiers.core.memory import Moment, Place, Tier, decode, scope
-from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.memory import Moment, Place, Tier, decode_namespace, prefix_scope
+from langmem_tiers.core.reading import normalise
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import content_of, provenance_of, trust_of
 from langmem_tiers.core.vectors import PackedVector
@@ -246,7 +246,7 @@ def assess(candidate: Candidate, job: Promoting, among: Collection[int] | None =
     Texts say the same that are equal, but for case, white space and what ends a sentence, and those
     that somebody judged to. Outcomes and projects of what says the same count, its accesses do not.
     """
-    text, same = normalised(candidate.content), job.same.get(candidate.id, ())
+    text, same = normalise(candidate.content), job.same.get(candidate.id, ())
     alike: list[dict[str, Any]] = []
     unlike: list[dict[str, Any]] = []
     for near in candidate.near:
@@ -256,7 +256,7 @@ def assess(candidate: Candidate, job: Promoting, among: Collection[int] | None =
         if not (alive and of_type and 1.0 - near["distance"] >= job.policy.near_duplicate):
             continue
         content = near["content"]
-        if near["id"] not in same and (content is None or normalised(content) != text):
+        if near["id"] not in same and (content is None or normalise(content) != text):
             unlike.append(near)
         elif trust_of(near) == candidate.trust and (among is None or near["id"] in among):
             alike.append(near)
@@ -343,7 +343,7 @@ def _around(
     params = {"namespace": candidate.namespace, "id": candidate.id, "owner": candidate.user_id}
     calls = [Call("promotion_vocabulary", {**params, **alive})]
     if candidate.memory_type == REFLEXION:
-        bounds = scope(decode(job.tenant, candidate.namespace))
+        bounds = prefix_scope(decode_namespace(job.tenant, candidate.namespace))
         calls.append(Call("promotion_heard", {**alive, "low": bounds.low, "high": bounds.high}))
     rows, *heard = yield Query(tuple(calls), commit=True)
     own, others = ([text for mine, text in rows if mine is which] for which in (True, False))
@@ -483,13 +483,13 @@ def _target(
     It is what has the key of the successor, else the nearest that has its text. What is trusted
     otherwise is left alone: a promotion raises no trust, and lowers none.
     """
-    text = normalised(content_of(json.loads(write.value or "{}")))
+    text = normalise(content_of(json.loads(write.value or "{}")))
     for key, tier, state, distance, memory_type, trust, value in rows:
         if distance is not None and not (
             memory_type == candidate.memory_type
             and trust_of({"trust": trust}) == candidate.trust
             and 1.0 - distance >= policy.near_duplicate
-            and normalised(content_of(value)) == text
+            and normalise(content_of(value)) == text
         ):
             continue
         if tier != Tier.LONG_TERM:

@@ -14,16 +14,16 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
 from langmem_tiers.core.checks import (
-    by,
     checked_choice,
     checked_switch,
     checked_whole,
     is_number,
-    number,
+    number_between,
     record,
-    whole,
+    validated_by,
+    whole_between,
 )
-from langmem_tiers.core.context import users_labels
+from langmem_tiers.core.context import user_labels
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.core.settings import MOST_TIMES, PromotionSettings
 from langmem_tiers.core.values import content_of, trust_of
@@ -57,14 +57,14 @@ class PromotionPolicy(PromotionSettings):
         ConfigurationError: for a value that cannot work; the message begins with its name.
     """
 
-    rule: Annotated[Rule, by(_rule)] = "thresholds"
-    confidence: Annotated[float, number(0.5, 1, but=(0.5, 1))] = 0.95
+    rule: Annotated[Rule, validated_by(_rule)] = "thresholds"
+    confidence: Annotated[float, number_between(0.5, 1, but=(0.5, 1))] = 0.95
     """What a promotion by "beta" must reach. Of what is promoted, at least this share then has a
     true rate above `min_success_rate`, however often one looks, as long as the true rates of all
     memories are spread evenly. A memory of one fixed rate gains by the looks: within 100 outcomes
     one of 0.7 is promoted in 1.5 % of all cases, one of 0.75 in 5 %, one of exactly 0.8 in 18 %;
     at 0.98 in 0.4, 1.6 and 8 %."""
-    memory_types: Annotated[tuple[str, ...], by(_types)] = (
+    memory_types: Annotated[tuple[str, ...], validated_by(_types)] = (
         "pattern",
         "procedural",
         "reflexion",
@@ -73,32 +73,32 @@ class PromotionPolicy(PromotionSettings):
     )
     """What a run over all memories looks at. Episodes, plans and notes belong where they happened;
     one of any type can be promoted by its key."""
-    near_duplicate: Annotated[float, number(0, 1, but=(0,))] = 0.3
+    near_duplicate: Annotated[float, number_between(0, 1, but=(0,))] = 0.3
     """The cosine from which two memories of one type may say the same. Only those with equal texts,
     but for case, white space and what ends a sentence, are taken for the same: of the others the
     nearest five are named, and count when somebody judged (`same=…` of `promote_to_long_term`, or
     the judge of a cycle). Of 200 restatements by two hands 91 in 100 are above it with the default
     model (docs/learning.md)."""
-    by_use: Annotated[bool, by(checked_switch)] = True
+    by_use: Annotated[bool, validated_by(checked_switch)] = True
     """Whether a memory of which no outcome was ever recorded can be promoted for how it is used:
     as important as `min_importance`, shown on `min_days` days and in `min_sessions` sessions. Where
     fewer than `min_projects` projects know it, it goes in general words alone."""
-    min_importance: Annotated[float, number(0, 1)] = 0.7
+    min_importance: Annotated[float, number_between(0, 1)] = 0.7
     """At least so important, as it was told: our own choice, as for the next two."""
-    min_days: Annotated[int, whole(1, MOST_TIMES)] = 5
+    min_days: Annotated[int, whole_between(1, MOST_TIMES)] = 5
     """On at least so many days (UTC)."""
-    min_sessions: Annotated[int, whole(1, MOST_TIMES)] = 3
+    min_sessions: Annotated[int, whole_between(1, MOST_TIMES)] = 3
     """In at least so many sessions."""
-    demote_after: Annotated[int, whole(1, MOST_TIMES)] = 10
+    demote_after: Annotated[int, whole_between(1, MOST_TIMES)] = 10
     """Outcomes since the promotion before it may be undone; the first few are too easily bad."""
     demote_within: int = 30
     """The latest outcomes since the promotion that count. With all of them, a memory that served
     long is protected by its past; with few, a good one has a bad spell sooner or later."""
-    demote_below: Annotated[float, number(0, 1)] = 0.5
+    demote_below: Annotated[float, number_between(0, 1)] = 0.5
     """By "thresholds", the success rate at which a promotion is undone: it failed at least as
     often as not. Within 100 outcomes, this meets a memory with a true rate of 0.9 in 0.2 % of all
     cases. It is never above `min_success_rate`, so that no evidence both promotes and demotes."""
-    demote_confidence: Annotated[float, number(0.5, 1, but=(0.5, 1))] = 0.99
+    demote_confidence: Annotated[float, number_between(0.5, 1, but=(0.5, 1))] = 0.99
     """By "beta", how sure it must be that the true rate is no longer above `min_success_rate`.
     It is higher than for a promotion, as the looks never end: within 100 outcomes, a memory with
     a true rate of 0.85 is demoted in 2 % of all cases, at 0.98 in 6 %. One of 0.5 is found out
@@ -152,7 +152,7 @@ class Candidate(NamedTuple):
     @property
     def place(self) -> str:
         """Where what it is promoted to is: with its user's own, or with what is everybody's."""
-        return "".join(f"{label}." for label in users_labels(self.user_id))
+        return "".join(f"{label}." for label in user_labels(self.user_id))
 
     @property
     def memory_type(self) -> str:

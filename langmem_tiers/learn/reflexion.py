@@ -26,14 +26,14 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field, model_validator
 
 from langmem_tiers.core import prompts
-from langmem_tiers.core.checks import label, normalised_tags
+from langmem_tiers.core.checks import checked_label, normalised_tags
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import Source, Tier, encode
-from langmem_tiers.core.reading import ends_of, shortened
+from langmem_tiers.core.memory import Source, Tier, encode_namespace
+from langmem_tiers.core.reading import head_and_tail, shorten_line
 from langmem_tiers.core.settings import BOOKKEEPING
-from langmem_tiers.core.structured import trimmed, way_to_ask
+from langmem_tiers.core.structured import make_asker, trim_middle
 from langmem_tiers.core.types import ATTEMPT, REFLEXION
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
@@ -155,7 +155,7 @@ _IDENTIFIER: Final = re.compile(
 
 def is_transient(failure: str) -> bool:
     """Whether the text of a failure names a condition that passes by itself."""
-    failure = ends_of(failure)
+    failure = head_and_tail(failure)
     return bool(_IDENTIFIER.search(failure) or _CONDITION.search(failure))
 
 
@@ -248,7 +248,7 @@ class FailedAttempt:
         """Refuse what says nothing."""
         for name in ("task_id", "approach", "error"):
             checked_text(getattr(self, name), name)
-        label(self.tool, "a tool")
+        checked_label(self.tool, "a tool")
         if self.succeeded_with is not None:
             checked_text(self.succeeded_with, "succeeded_with")
 
@@ -305,7 +305,10 @@ def record_lessons(
     """
     if not pairs:
         return
-    tenant, places = context.root, [encode(place) for place in context.places(Tier.WORKING)]
+    tenant, places = (
+        context.root,
+        [encode_namespace(place) for place in context.places(Tier.WORKING)],
+    )
     keys = dict.fromkeys(key for pair in pairs for key in pair)
     named = [(*place, key) for place in places for key in keys]
     lock = lock_call([(tenant, "", LOCK), *named], options)
@@ -459,7 +462,7 @@ def reflector_of(model: BaseChatModel) -> Reflector:
         drawn = reflector_of(model).call(Experience(attempts=[attempt]), [])
         ```
     """
-    return Reflector(*way_to_ask(model, Reflected, _Turn))
+    return Reflector(*make_asker(model, Reflected, _Turn))
 
 
 class _Turn(NamedTuple):
@@ -523,11 +526,13 @@ class _Turn(NamedTuple):
         tried = (
             experience.answered if experience.failed or not experience.before else experience.before
         )
-        task = shortened(" ".join(experience.asked.split()), 200) or "a turn without a question"
+        task = shorten_line(" ".join(experience.asked.split()), 200) or "a turn without a question"
         attempt = None if kind is None else kind.shown
         return Reflexion(
             task_id=task if attempt is None else attempt.task_id,
-            original_approach=shortened(tried, _LONGEST) if attempt is None else attempt.approach,
+            original_approach=shorten_line(tried, _LONGEST)
+            if attempt is None
+            else attempt.approach,
             failure_reason=lesson.failure_reason.strip(),
             improved_approach=lesson.improved_approach.strip(),
             tags=tuple(lesson.tags),
@@ -536,4 +541,4 @@ class _Turn(NamedTuple):
 
 
 def _shown(text: str | None) -> str:
-    return prompts.NOT_KNOWN if text is None else quoted(trimmed(text))
+    return prompts.NOT_KNOWN if text is None else quoted(trim_middle(text))

@@ -18,7 +18,7 @@ from itertools import chain, dropwhile, groupby
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.core.checks import label, utf8_bytes
+from langmem_tiers.core.checks import checked_label, utf8_bytes
 from langmem_tiers.core.errors import InvalidTypeError
 
 LONGEST: Final = 400
@@ -54,7 +54,7 @@ class Signature:
 
     def __post_init__(self) -> None:
         """Refuse what could be neither stored nor looked up."""
-        label(self.tool, "a tool")
+        checked_label(self.tool, "a tool")
         for text in (self.error, self.template):
             if not isinstance(text, str):
                 raise InvalidTypeError(f"a signature is of texts, not of {type(text).__name__}")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, Moment, Source, Tier, encode
+from langmem_tiers.core.memory import TIERS, Moment, Source, Tier, encode_namespace
 from langmem_tiers.learn.reflexion import stable_key
 from langmem_tiers.postgres.flow import Call, Flow, Row, rows_of
 from langmem_tiers.remember.gate import checked_trust, derived_trust
@@ -242,7 +242,7 @@ def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
 
 def recent_traces(context: MemoryContext, moment: Moment) -> Call:
     """The call that reads a project's newest traces."""
-    place = encode(context.namespace(Tier.WORKING))
+    place = encode_namespace(context.namespace(Tier.WORKING))
     params = {**place._asdict(), "alive_at": moment.alive_at, "limit": MOST_TRACES}
     return Call("recent_traces", params)
 
@@ -316,7 +316,7 @@ def stored_values(
     """The values of the context's own memories with these keys, if they live, by key."""
     if not keys:
         return {}
-    own = [encode(place) for tier in tiers for place in context.places(tier)]
+    own = [encode_namespace(place) for tier in tiers for place in context.places(tier)]
     places = [(*place, key) for place in own for key in keys]
     rows = yield from rows_of("get_many", **columns(("tenants", "namespaces", "keys"), places))
     return {

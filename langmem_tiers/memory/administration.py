@@ -24,7 +24,7 @@ from langmem_tiers.consolidate import archive as cold
 from langmem_tiers.consolidate.archive import ArchiveFile, ArchiveReport, RestoreReport
 from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.core.checks import checked_flag, checked_kind, checked_path, checked_whole
+from langmem_tiers.core.checks import checked_flag, checked_instance, checked_path, checked_whole
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory.base import Memory, memory_key, model_of
@@ -206,7 +206,7 @@ def archiving(
     A cycle is named after its day, so that one that was broken off is done again under the same
     names.
     """
-    checked_kind(policy, ArchivalPolicy, "policy")
+    checked_instance(policy, ArchivalPolicy, "policy")
     checked_flag(dry_run, "dry_run")
     files = archive_files()
     files.check(policy.url)

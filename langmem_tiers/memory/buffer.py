@@ -10,7 +10,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from langmem_tiers.core.checks import checked_kind, checked_list, share
+from langmem_tiers.core.checks import checked_instance, checked_list, checked_share
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.types import MemoryTypes
@@ -172,7 +172,7 @@ class WorkingMemoryBuffer:
         its two relevances.
         """
         several = checked_list(recollections, "recollections", "what get_context returns")
-        found = [checked_kind(one, Recollection, "one of recollections") for one in several]
+        found = [checked_instance(one, Recollection, "one of recollections") for one in several]
         with self.changing:
             self.held = fed(self.held, found, self.capacity)
             return self.items
@@ -195,7 +195,7 @@ class WorkingMemoryBuffer:
             self.held,
             max_memories=checked_limit(max_memories),
             max_tokens=checked_tokens(max_tokens),
-            min_relevance=share(min_relevance, "min_relevance") or 0.0,
+            min_relevance=checked_share(min_relevance, "min_relevance") or 0.0,
             count_tokens=self.memory.count_tokens,
             types=self.memory.types,
         )

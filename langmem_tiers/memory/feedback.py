@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from langmem_tiers.core.checks import check_key, checked_flag, checked_kind, label
+from langmem_tiers.core.checks import check_key, checked_flag, checked_instance, checked_label
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
@@ -75,7 +75,7 @@ def record_outcome(
         InvalidInputError: if neither memories nor a run are given, or not how it went; nobody
             was credited.
     """
-    run = label(run_id, "run_id")
+    run = checked_label(run_id, "run_id")
     shown = None if recollections is None else _recollections(recollections, memory.context)
     if shown is None and run is None:
         raise InvalidInputError(
@@ -86,7 +86,7 @@ def record_outcome(
     now = memory.tiered_store.flows.now
     for what, text in (("question", question), ("answer", answer)):
         if text is not None:
-            checked_kind(text, str, what)
+            checked_instance(text, str, what)
     said = None if answer is None else Said(question or "", answer)
     named = run or str(uuid4())
     return settle(named, memory.context, success=succeeded, now=now, shown=shown, exchange=said)

@@ -16,8 +16,8 @@ from langmem_tiers.consolidate.session_end import SessionReport
 from langmem_tiers.core import checks, structured
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import PERSONS, Source, StoreResult
-from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.memory import PERSON_SOURCES, Source, StoreResult
+from langmem_tiers.core.reading import normalise
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import recalling, remembering, reminding, short_term, tending
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -110,9 +110,9 @@ def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, 
                 f"{what}s are mappings with a description and a {field}, not {short(one)}"
             )
         text = checked_text(one.get("description"), f"the description among the {what}s")
-        kind = checks.label(one.get(field), field) or otherwise
+        kind = checks.checked_label(one.get(field), field) or otherwise
         named = one.get("source", Source.AGENT)
-        source = Source.AGENT if named in PERSONS else named
+        source = Source.AGENT if named in PERSON_SOURCES else named
         found.setdefault(text, {"content": text, "metadata": {name: kind}, "source": source})
     return list(found.values())
 
@@ -184,7 +184,7 @@ def on_user_prompt_submit(
         message_id: An id of one's own, unique in the session: a retry stores nothing twice.
         speaker: Who said it, where several people speak.
     """
-    text, named = checked_text(prompt, "the prompt"), checks.label(message_id, "message_id")
+    text, named = checked_text(prompt, "the prompt"), checks.checked_label(message_id, "message_id")
     note = {
         "content": text,
         "memory_type": "working",
@@ -226,10 +226,10 @@ def _intend(
     memory = hooks.memory
     known: Any = None if key is None else (yield from unit(recalling.get(memory, key)))
     if known is None:
-        said = normalised(found.content)
+        said = normalise(found.content)
         listed = yield from unit(reminding.list_(memory))
         same = (one for one in listed if one.trigger == trigger)
-        known = next((one for one in same if normalised(one.content) == said), None)
+        known = next((one for one in same if normalise(one.content) == said), None)
     if known is not None:
         return StoreResult(stored=True, key=known.key, tier=known.tier, reason="it is intended")
     timed = isinstance(trigger, At)
@@ -291,7 +291,7 @@ def complete_task(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
     How long it took is known since it was started; `content`, `steps` and `success` may stand
     in its metadata. None if it is not active.
     """
-    return _completed(hooks, checks.name(task_id, "task_id"))
+    return _completed(hooks, checks.checked_name(task_id, "task_id"))
 
 
 def _completed(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
@@ -341,7 +341,7 @@ def on_session_stop(
         )
     if model is not None:
         structured.checked_model(model)
-    named = checks.label(data.get("session_id"), "session_id") or hooks.session_id
+    named = checks.checked_label(data.get("session_id"), "session_id") or hooks.session_id
     session = tending.session_of(hooks.memory, named)
     events = told_of(data.get("events"), "event")
     concepts = told_of(data.get("concepts"), "concept")
@@ -423,7 +423,9 @@ class MemoryHooks:
         if not isinstance(memory, MemoryCoordinator):
             raise InvalidTypeError(f"hooks need a MemoryCoordinator, not {type(memory).__name__}")
         self.memory, self.runner = memory, memory.runner
-        self.session_id = checks.label(session_id, "session_id") or memory.context.session_id
+        self.session_id = (
+            checks.checked_label(session_id, "session_id") or memory.context.session_id
+        )
         told = checked_options(languages, expire_days)
         self.languages: tuple[str, ...] = told["languages"]
         self.expire_days: float | None = told["expire_days"]

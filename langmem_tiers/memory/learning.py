@@ -17,14 +17,14 @@ from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.checks import (
     checked_function,
-    checked_kind,
+    checked_instance,
+    checked_label,
     checked_number,
-    label,
     normalised_tags,
 )
 from langmem_tiers.core.context import Caller, MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError, TieredMemoryError
-from langmem_tiers.core.memory import Recollections, StoreResult, Tier, encode
+from langmem_tiers.core.memory import Recollections, StoreResult, Tier, encode_namespace
 from langmem_tiers.core.types import ATTEMPT, REFLEXION
 from langmem_tiers.learn import skills
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities, names_in
@@ -100,7 +100,7 @@ def get_lessons(
     """
     named: list[str] = listed(tools)
     for one in named:
-        label(one, "a tool")
+        checked_label(one, "a tool")
     tool = named[0] if len(named) == 1 else None
     signed = [_signed(one, tool) for one in listed(failures)]
     form = None if approach is None else checked_text(approach, "approach")
@@ -133,7 +133,10 @@ def allow(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
     Raises:
         InvalidInputError: for a tool or a call without a text; nothing was noted.
     """
-    named, form = label(checked_text(tool, "tool"), "a tool"), checked_text(approach, "approach")
+    named, form = (
+        checked_label(checked_text(tool, "tool"), "a tool"),
+        checked_text(approach, "approach"),
+    )
     asked = recall_query(memory, "")
     asked = replace(asked, memory_types=(REFLEXION,), limit=MOST_LESSONS)
     store = memory.tiered_store.flows
@@ -141,7 +144,7 @@ def allow(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
     if held:
         params = {
             **memory.context.whose,
-            "namespaces": [encode(one.namespace).namespace for one in held],
+            "namespaces": [encode_namespace(one.namespace).namespace for one in held],
             "keys": [one.key for one in held],
             "event": str(uuid4()),
             "now": store.now,
@@ -172,7 +175,7 @@ def store_pattern(
         InvalidInputError: for what cannot be stored; nothing was.
     """
     where = _where(memory, project_id)
-    task = "" if source_task is None else checked_kind(source_task, str, "source_task")
+    task = "" if source_task is None else checked_instance(source_task, str, "source_task")
     one = NewMemory(
         content=content,
         memory_type=PATTERN,
@@ -354,7 +357,7 @@ def reflect(
         raise InvalidTypeError("reflect takes a list of attempts: for one, reflect([attempt])")
     given = listed(attempts)
     for one in given:
-        checked_kind(one, FailedAttempt, "an attempt")
+        checked_instance(one, FailedAttempt, "an attempt")
     reflector = None if model is None else reflector_of(model)
     kept = yield from _kept(memory, given)
     if reflector is None:

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeVar
 from langmem_tiers.consolidate.archive import ArchivedPlace, find_archived
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Place, Tier, as_handle, decode
-from langmem_tiers.core.reading import LINE, shortened
+from langmem_tiers.core.memory import Place, Tier, decode_namespace, parse_handle
+from langmem_tiers.core.reading import LINE_LENGTH, shorten_line
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.find import Under
 from langmem_tiers.postgres.flow import Call, Flow, Query
@@ -31,7 +31,7 @@ class Known(NamedTuple):
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
         """Its namespace and key."""
-        return decode(self.tenant, self.namespace), self.key
+        return decode_namespace(self.tenant, self.namespace), self.key
 
 
 S = TypeVar("S", Candidate, ArchivedPlace, Under, Known)
@@ -82,7 +82,11 @@ def _of_handle(found: Sequence[S], handle: str) -> S:
 
 
 def _named(one: Candidate | ArchivedPlace | Under | Known) -> str:
-    said = f" ({shortened(content_of(one.value), LINE)})" if isinstance(one, Candidate) else ""
+    said = (
+        f" ({shorten_line(content_of(one.value), LINE_LENGTH)})"
+        if isinstance(one, Candidate)
+        else ""
+    )
     return f"{one.key!r}{said}"
 
 
@@ -97,7 +101,7 @@ def key_of(named: str, context: MemoryContext, alive_at: datetime) -> Flow[str]:
     Raises:
         InvalidInputError: if several memories have that handle.
     """
-    if not (handle := as_handle(named)):
+    if not (handle := parse_handle(named)):
         return named
     params = {**context.whose, "handles": [handle], "alive_at": alive_at}
     (rows,) = yield Query((Call("known_handles", params),), commit=True)
@@ -114,7 +118,7 @@ def places_of(
         InvalidInputError: if none of a key is reached, or several elsewhere are.
     """
     whose = {**context.whose, "alive_at": alive_at}
-    handles = {handle: key for key in keys if (handle := as_handle(key))}
+    handles = {handle: key for key in keys if (handle := parse_handle(key))}
     calls = [Call("known_keys", {**whose, "keys": keys})]
     if handles:
         calls.append(Call("known_handles", {**whose, "handles": [*handles]}))

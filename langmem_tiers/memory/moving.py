@@ -8,7 +8,7 @@ from dataclasses import replace
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate.archive import ArchivedPlace, find_archived
-from langmem_tiers.core.checks import checked_list, label
+from langmem_tiers.core.checks import checked_label, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS, Place
 from langmem_tiers.core.settings import PromotionSettings
@@ -202,7 +202,7 @@ def _move(move: object) -> str:
             "nothing was promoted or demoted: the move is None. The moves of a memory are in "
             "learning.explain(key).history"
         )
-    return str(label(move, "move"))
+    return str(checked_label(move, "move"))
 
 
 def delete_memory(memory: Memory, key: str) -> Flow[bool]:

@@ -8,8 +8,14 @@ from functools import partial
 from typing import Any, Final, Unpack
 from uuid import uuid4
 
-from langmem_tiers.core.checks import checked_list, hint, label, share, utf8_bytes
-from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions
+from langmem_tiers.core.checks import (
+    checked_label,
+    checked_list,
+    checked_share,
+    suggest_name,
+    utf8_bytes,
+)
+from langmem_tiers.core.config import DEFAULT_BOUNDS, Bounds, IndexOptions
 from langmem_tiers.core.errors import (
     EmbeddingError,
     ErrorCode,
@@ -17,8 +23,8 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier, encode
-from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
+from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier, encode_namespace
+from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, document_options
 from langmem_tiers.core.vectors import PackedVector, pack
 from langmem_tiers.learn.outcome import LearningStats, Run, Showing, noted, uplift_of
 from langmem_tiers.learn.promote import LISTS
@@ -37,7 +43,7 @@ from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier
 
 
-@spelt_out(RecallOptions, RECALL_DEFAULTS)
+@document_options(RecallOptions, RECALL_DEFAULTS)
 def get_context(
     memory: Memory,
     query: str,
@@ -103,10 +109,10 @@ def showing(run_id: str | Run | None, holdout: float | None) -> Showing | None:
     """
     if run_id is None and holdout is None:
         return None
-    held = share(holdout, "holdout")
+    held = checked_share(holdout, "holdout")
     named, root = run_id if isinstance(run_id, Run) else (run_id, None)
-    if (run := label(named, "run_id")) is not None:
-        return Showing(Run(run, label(root, "the root of a run")), held)
+    if (run := checked_label(named, "run_id")) is not None:
+        return Showing(Run(run, checked_label(root, "the root of a run")), held)
     if held:
         raise InvalidInputError(
             "a hold-out needs a run_id: what it is compared by is what came of the run"
@@ -146,7 +152,7 @@ def replay(
                 print(one)
         ```
     """
-    if (turn := label(turn_id, "turn_id")) is None:
+    if (turn := checked_label(turn_id, "turn_id")) is None:
         raise InvalidTypeError("turn_id names a turn, a run or a recall, and is not None")
     own = None if profile is None else profile_of(profile)
     return replayed(turn, memory.context, memory.reader, memory.tiered_store.flows, own)
@@ -259,7 +265,7 @@ def standing(
     moment = store.moment()
     params = {
         **context.whose,
-        "namespaces": [encode(namespace).namespace for namespace, _ in places],
+        "namespaces": [encode_namespace(namespace).namespace for namespace, _ in places],
         "keys": [key for _, key in places],
         **recalls.visibility(moment),
     }
@@ -295,7 +301,7 @@ _OTHERS_WORDS = {
 """What others call our options, where that looks nothing like them."""
 
 
-def checked_options(options: Mapping[str, Any], bounds: Bounds = DEFAULT) -> dict[str, Any]:
+def checked_options(options: Mapping[str, Any], bounds: Bounds = DEFAULT_BOUNDS) -> dict[str, Any]:
     """Check the options of a recall as far as no coordinator has to be asked, as fields of one.
 
     Raises:
@@ -405,7 +411,9 @@ def _check_reviewed(name: str, memory: Memory) -> None:
 def no_option(name: str, known: Sequence[str]) -> str:
     """What to say of an option that there is not."""
     ours = _OTHERS_WORDS.get(name)
-    return f"there is no option {short(name)}: {hint(ours if ours in known else name, known)}"
+    return (
+        f"there is no option {short(name)}: {suggest_name(ours if ours in known else name, known)}"
+    )
 
 
 def _tiers(names: Sequence[Tier | str]) -> Sequence[Tier]:
@@ -420,7 +428,7 @@ def floor_of(given: object) -> Floor:
     if isinstance(given, Floor):
         return given
     several = given if isinstance(given, tuple | list) else (given,)
-    numbers = [share(one, "min_match") for one in several]
+    numbers = [checked_share(one, "min_match") for one in several]
     if len(numbers) not in (1, 2) or None in numbers:
         raise InvalidInputError(
             "min_match is a number from 0 to 1, or two: the least match, and the least share of "

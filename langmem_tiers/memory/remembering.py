@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Unpack
 
-from langmem_tiers.core.config import DEFAULT, Bounds
+from langmem_tiers.core.config import DEFAULT_BOUNDS, Bounds
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, StoreResult, handle_of
-from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, spelt_out
-from langmem_tiers.core.reading import LINE, shortened
+from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, document_options
+from langmem_tiers.core.reading import LINE_LENGTH, shorten_line
 from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import Memory, memory_key
 from langmem_tiers.postgres.flow import Call, Flow, Query, single
@@ -27,7 +27,7 @@ _OF_THE_GATE: Final = frozenset(("parts", "stored", "echoes", "held", "threshold
 _OF_STORE: Final = [name for name in NewMemory.__dataclass_fields__ if name not in _OF_THE_GATE]
 
 
-@spelt_out(StoringOptions, STORING_DEFAULTS)
+@document_options(StoringOptions, STORING_DEFAULTS)
 def store(
     memory: Memory,
     content: str,
@@ -145,7 +145,8 @@ def _full(pins: Sequence[Recollection], taken: int, more: int) -> str:
             f"a pin of {more} tokens is too long, of {PINNED_TOKENS} at most: say it in a sentence"
         )
     named = "; ".join(
-        f"[{handle_of(one.namespace, one.key)}] {shortened(one.content, LINE)}" for one in pins
+        f"[{handle_of(one.namespace, one.key)}] {shorten_line(one.content, LINE_LENGTH)}"
+        for one in pins
     )
     return (
         f"pins have room for {PINNED_TOKENS} tokens, {taken} are taken, and this takes {more}: "
@@ -173,7 +174,7 @@ def _set(memory: Memory, named: str, *, on: bool) -> Flow[bool]:
 
 
 def new_memories(
-    memories: Iterable[Mapping[str, Any] | str], bounds: Bounds = DEFAULT
+    memories: Iterable[Mapping[str, Any] | str], bounds: Bounds = DEFAULT_BOUNDS
 ) -> list[NewMemory]:
     """The arguments of `store_many`, each a text or a mapping of those of `store`."""
     if isinstance(memories, str | Mapping) or not isinstance(memories, Iterable):

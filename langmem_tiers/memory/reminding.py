@@ -14,16 +14,16 @@ from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.checks import (
     checked_choice,
-    checked_kind,
+    checked_instance,
+    checked_label,
     checked_list,
     checked_mapping,
-    label,
     parsed_moment,
     utf8_bytes,
 )
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import StoreResult, Tier, elsewhere
-from langmem_tiers.core.reading import ends_of
+from langmem_tiers.core.memory import StoreResult, Tier, outside_bounds
+from langmem_tiers.core.reading import head_and_tail
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.learn.outcome import Run
@@ -194,7 +194,7 @@ def due(
     here = build_scope_params(memory.context, memory.tiered_store.flows.moment())
     occasion = Occasion(
         here["now"],
-        None if query is None else checked_kind(query, str, "a query").replace("\0", " "),
+        None if query is None else checked_instance(query, str, "a query").replace("\0", " "),
         () if tool is None else _tool_calls(tool),
         _true_of(state, predicates),
         None if kinds is None else frozenset(_names(kinds, remembered.TRIGGER_KINDS, "kind")),
@@ -204,7 +204,7 @@ def due(
         here,
         limit=checked_limit(limit),
         seconds=remembered.checked_seconds(lease_seconds),
-        holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
+        holder=checked_label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
         topics=partial(topics_of, memory, occasion.query or "", here, judged=judge is not None),
         judge=judge,
     )
@@ -228,7 +228,7 @@ def _acknowledged(memory: Memory, tokens: Sequence[tuple[int, int]]) -> Flow[boo
     rows = yield from rows_of(
         "acknowledge",
         **memory.context.whose,
-        **elsewhere(memory.context.namespace(Tier.WORKING)),
+        **outside_bounds(memory.context.namespace(Tier.WORKING)),
         ids=list(ids),
         fences=list(fences),
         now=memory.tiered_store.flows.moment().now,
@@ -436,7 +436,7 @@ def topics_of(
     memory: Memory, query: str, here: ScopeParams, *, judged: bool
 ) -> Flow[frozenset[str]]:
     """What was intended that a query is about."""
-    text = ends_of(query, QUERY_CHARACTERS)
+    text = head_and_tail(query, QUERY_CHARACTERS)
     if not memory.local:
         near = RecallQuery(
             query=text,

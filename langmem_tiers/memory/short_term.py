@@ -165,7 +165,7 @@ def update_task(
 
 def close_task(state: ShortTermState, task_id: str, status: str = "completed") -> Flow[Task | None]:
     """Be done with a task: as it was, with its last status, or None if it was not active."""
-    name, last = checks.name(task_id, "task_id"), checked_text(status, "status")
+    name, last = checks.checked_name(task_id, "task_id"), checked_text(status, "status")
     return _close(state.whose, Task, name, last)
 
 
@@ -227,7 +227,7 @@ def advance_goal(
         InvalidInputError: if there is no such goal, or for what is no delta.
     """
     step = states.ProgressDelta(delta=delta, reason=reason, at=state.now, delta_id=delta_id)
-    name = checks.name(goal_id, "goal_id")
+    name = checks.checked_name(goal_id, "goal_id")
     return _change(
         state.whose, Goal, name, lambda goal: states.goal_advanced(goal_id, goal, step), step.at
     )
@@ -235,7 +235,7 @@ def advance_goal(
 
 def close_goal(state: ShortTermState, goal_id: str, status: str = "completed") -> Flow[Goal | None]:
     """Be done with a goal: as it was, with its last status, or None if there was none."""
-    name, last = checks.name(goal_id, "goal_id"), checked_text(status, "status")
+    name, last = checks.checked_name(goal_id, "goal_id"), checked_text(status, "status")
     return _close(state.whose, Goal, name, last)
 
 
@@ -293,7 +293,7 @@ def add_spend(
     Raises:
         InvalidInputError: for what is no amount; nothing was added.
     """
-    exact, once = states.amount(spent), checks.label(transaction_id, "transaction_id")
+    exact, once = states.amount(spent), checks.checked_label(transaction_id, "transaction_id")
     return _add_spend(state.whose, exact, once, state.now)
 
 

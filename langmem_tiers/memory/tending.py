@@ -17,9 +17,15 @@ from langmem_tiers.consolidate.session_end import (
     read_notes,
 )
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.core.checks import checked_flag, checked_kind, label, name, parsed_moment
+from langmem_tiers.core.checks import (
+    checked_flag,
+    checked_instance,
+    checked_label,
+    checked_name,
+    parsed_moment,
+)
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import Place, Tier, encode
+from langmem_tiers.core.memory import Place, Tier, encode_namespace
 from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import Memory, checked_limit
 from langmem_tiers.postgres.flow import Call, Flow, Query
@@ -118,7 +124,7 @@ def session_of(memory: Memory, session_id: str | None) -> str:
     Raises:
         InvalidInputError: if neither names one.
     """
-    session = label(session_id, "session_id") or memory.context.session_id
+    session = checked_label(session_id, "session_id") or memory.context.session_id
     if session is None:
         raise InvalidInputError("no session is named: pass session_id, or a context with one")
     return session
@@ -139,7 +145,7 @@ def _ending(memory: Memory, session_id: str | None) -> EndedSession:
         cycle=cycle,
         session=session,
         projects=None if project is None else [project],
-        namespaces=[encode(one).namespace for one in own],
+        namespaces=[encode_namespace(one).namespace for one in own],
         user_id=memory.context.user_id,
     )
 
@@ -150,7 +156,7 @@ def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
     Of the context's project, or of all if it names none. The working tier is not touched
     otherwise.
     """
-    name(session_id, "session_id")
+    checked_name(session_id, "session_id")
     tenant = memory.context.root
     params = {
         **memory.context.whose,
@@ -184,7 +190,7 @@ def list_quarantined(
         ```
     """
     if after is not None:
-        checked_kind(after, Quarantined, "after, the last memory of the page before,")
+        checked_instance(after, Quarantined, "after, the last memory of the page before,")
     return quarantine.quarantined(
         memory.context,
         memory.tiered_store.flows.moment(),
@@ -264,7 +270,7 @@ def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, R
 
 def _version(given: datetime | None) -> datetime | None:
     what = "the version that list_quarantined told"
-    return None if given is None else checked_kind(given, datetime, what)
+    return None if given is None else checked_instance(given, datetime, what)
 
 
 def _meant(memory: Memory, key: str) -> Flow[Located]:

@@ -23,11 +23,11 @@ from pydantic import BaseModel, Field
 from langmem_tiers.consolidate import truth
 from langmem_tiers.consolidate.truth import History, Restoration, Retraction, RevisionContext
 from langmem_tiers.core import prompts
-from langmem_tiers.core.checks import checked_flag, label, utf8_bytes
+from langmem_tiers.core.checks import checked_flag, checked_label, utf8_bytes
 from langmem_tiers.core.errors import InvalidInputError, ModelError
-from langmem_tiers.core.memory import ASSISTANT_ROLES, TIERS, Recollection, Source, encode
-from langmem_tiers.core.reading import ends_of, spaced
-from langmem_tiers.core.structured import ways_to_ask
+from langmem_tiers.core.memory import ASSISTANT_ROLES, TIERS, Recollection, Source, encode_namespace
+from langmem_tiers.core.reading import head_and_tail, separate_characters
+from langmem_tiers.core.structured import make_askers
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import Memory, memory_key
@@ -183,10 +183,10 @@ def revise(
     Raises:
         InvalidInputError: for what is no text, no model or no key; nothing was asked.
     """
-    ask, aask = ways_to_ask(judge, Acts, lambda message: [message], lambda read, _: read[0])
+    ask, aask = make_askers(judge, Acts, lambda message: [message], lambda read, _: read[0])
     said = own_words(checked_text(text, "text"))
     named = None if key is None else memory_key(key)
-    who = label(speaker, "speaker")
+    who = checked_label(speaker, "speaker")
     flows, context = memory.tiered_store.flows, memory.context
     if not said or (named is not None and (yield from find(context, named, TIERS, flows))):
         return Revision()
@@ -255,13 +255,13 @@ def _earlier(
 
 
 def _ask(memory: Memory, query: str, limit: int, wanted: dict[str, Any]) -> RecallQuery:
-    text = ends_of(query, QUERY_CHARACTERS)
+    text = head_and_tail(query, QUERY_CHARACTERS)
     return recall_query(memory, text, limit=limit, filter=wanted, min_match=0)
 
 
 def _may_go(one: Recollection, memory: Memory) -> bool:
     """Whether it is for the user to take back: not what is everybody's, nor what others said."""
-    place, types = encode(one.namespace), memory.types
+    place, types = encode_namespace(one.namespace), memory.types
     if memory.tiered_store.options.user_of(place) != memory.context.user_id:
         return False
     personal = one.memory_type not in types or types.get(one.memory_type).personal
@@ -300,7 +300,7 @@ class Message(NamedTuple):
                 number=number,
                 said=f"{(one.occurred_at or one.created_at).astimezone(UTC):%Y-%m-%d %H:%M}",
                 here="this" if one.session_id and one.session_id == self.session_id else "another",
-                content=quoted(ends_of(one.content, _SHOWN)),
+                content=quoted(head_and_tail(one.content, _SHOWN)),
             )
             for number, one in enumerate(self.earlier, 1)
         )
@@ -331,7 +331,7 @@ class Message(NamedTuple):
             problem = prompts.NO_SUCH_CONFIDENCE.format(confidence=one.confidence)
             raise InvalidInputError(problem)
         stands = one.stands.strip()
-        if one.act == "retract" and spaced(stands) not in spaced(
+        if one.act == "retract" and separate_characters(stands) not in separate_characters(
             self.earlier[one.memory - 1].content
         ):
             problem = prompts.NOT_ITS_WORDS.format(stands=stands, number=one.memory)

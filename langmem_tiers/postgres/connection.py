@@ -28,7 +28,7 @@ from psycopg.types.array import ListDumper
 from psycopg.types.datetime import TimestamptzBinaryLoader
 
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.core.threads import Work, adone, done
+from langmem_tiers.core.threads import Work, run_async, run_sync
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
 from langmem_tiers.postgres.driver import NEVER, Deadline
 from langmem_tiers.postgres.errors import NOT_SET_UP, CancelUnanswered, StatementCut
@@ -212,7 +212,7 @@ class Connection(_TimedConnection, psycopg.Connection[Any]):
 
     def wait(self, *args: Any, **options: Any) -> Any:
         """Wait as the driver does, until the deadline."""
-        return done(self.waited(*args, **options))
+        return run_sync(self.waited(*args, **options))
 
 
 class AsyncConnection(_TimedConnection, psycopg.AsyncConnection[Any]):
@@ -223,7 +223,7 @@ class AsyncConnection(_TimedConnection, psycopg.AsyncConnection[Any]):
 
     async def wait(self, *args: Any, **options: Any) -> Any:
         """Wait as the driver does, until the deadline."""
-        return await adone(self.waited(*args, **options))
+        return await run_async(self.waited(*args, **options))
 
 
 def in_pipeline(conn: Any, work: Work[T]) -> Work[T]:

@@ -20,7 +20,7 @@ from time import monotonic
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.core.threads import Daemons, Work, adone, done
+from langmem_tiers.core.threads import DaemonPool, Work, run_async, run_sync
 from langmem_tiers.postgres.flow import ITEMS_IN_A_CALL, Ask
 
 T = TypeVar("T")
@@ -125,11 +125,11 @@ async def _await_event(event: asyncio.Event, seconds: float | None) -> bool:
 
 
 def _begin(work: Callable[[], Work[T]]) -> Future[T]:
-    return _RECOVERY_THREADS.submit(lambda: done(work()))
+    return _RECOVERY_THREADS.submit(lambda: run_sync(work()))
 
 
 def _abegin(work: Callable[[], Work[T]]) -> asyncio.Task[T]:
-    task = asyncio.create_task(adone(work()))
+    task = asyncio.create_task(run_async(work()))
     # nobody may wait for it
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     return task
@@ -143,7 +143,7 @@ async def _await_end(task: asyncio.Task[Any], seconds: float | None) -> bool:
     return bool((await asyncio.wait({task}, timeout=seconds))[0])
 
 
-_RECOVERY_THREADS: Final = Daemons(4)
+_RECOVERY_THREADS: Final = DaemonPool(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class CallMode:
 
 
 BLOCKING: Final = CallMode(
-    do=done,
+    do=run_sync,
     aside=lambda call: call(),
     ask=Ask.ask,
     event=_BlockingEvent,
@@ -174,7 +174,7 @@ BLOCKING: Final = CallMode(
     ended=_wait_for_end,
 )
 AWAITED: Final = CallMode(
-    do=adone,
+    do=run_async,
     aside=asyncio.to_thread,
     ask=Ask.aask,
     event=asyncio.Event,

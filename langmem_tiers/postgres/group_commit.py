@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from langmem_tiers.core import errors
-from langmem_tiers.core.threads import Work, adone
+from langmem_tiers.core.threads import Work, run_async
 from langmem_tiers.postgres.driver import AWAITED, CallMode, Deadline
 from langmem_tiers.postgres.flow import GroupWrite, Lookup, Rows
 
@@ -128,7 +128,7 @@ class GroupCommit:
         """
         mine.lifted = True
         mine.turn.clear()
-        flight = asyncio.create_task(adone(self._take_off(mine)))
+        flight = asyncio.create_task(run_async(self._take_off(mine)))
         self._flights.add(flight)
         flight.add_done_callback(self._flights.discard)
         yield from self._landed(mine)

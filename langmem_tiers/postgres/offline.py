@@ -20,8 +20,8 @@ from langchain_core.embeddings import Embeddings
 
 from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_list, utf8_bytes
-from langmem_tiers.core.reading import shortened
-from langmem_tiers.core.threads import Daemons, Work, adone_by, answer_awaited, done_by
+from langmem_tiers.core.reading import shorten_line
+from langmem_tiers.core.threads import DaemonPool, Work, agather_before, call_async, gather_before
 from langmem_tiers.postgres.driver import AWAITED, CallMode, Deadline
 from langmem_tiers.postgres.flow import Ask, Embed
 
@@ -234,7 +234,7 @@ def _check_texts(texts: object) -> list[str]:
 
 _LONGEST_ERROR: Final = 400
 """Characters of a model's error that are told: our own choice."""
-THREADS: Final = Daemons(100, idle_seconds=5.0)
+THREADS: Final = DaemonPool(100, idle_seconds=5.0)
 """The threads for models that only block: one that never answers holds a thread, and no call. To
 begin a thread takes as long as a fast model, so one that is idle waits for a moment."""
 
@@ -258,21 +258,21 @@ def embed(effect: Embed, model: Embeddings, side: CallMode, deadline: Deadline) 
         if limit.left is None:
             return (yield side.ask(ask))
         if side is AWAITED:
-            answers = yield adone_by(limit.left, [ask.acall], 1, _raise_timeout)
+            answers = yield agather_before(limit.left, [ask.acall], 1, _raise_timeout)
         else:
-            answers = done_by(limit.left, [ask.call], THREADS, _raise_timeout)
+            answers = gather_before(limit.left, [ask.call], THREADS, _raise_timeout)
         return answers[0]
     except (errors.TieredMemoryError, CancelledError):
         raise
     except Exception as error:  # a user's model can raise anything
-        reason = errors.worded(error)
+        reason = errors.describe_error(error)
         if isinstance(error, TimeoutError) and limit.passed:
             reason = (
                 f"it gave no answer within {limit.seconds:g} of the {deadline.seconds:g} seconds "
                 "that a call has; for more time open the store with "
                 "bounds=Bounds(call_timeout_ms=…)"
             )
-        message = shortened(errors.masked(reason), _LONGEST_ERROR)
+        message = shorten_line(errors.mask_passwords(reason), _LONGEST_ERROR)
         raise errors.EmbeddingError.of_model(message) from error
 
 
@@ -304,5 +304,5 @@ def _ask_queries(model: Embeddings, texts: list[str], limit: Deadline) -> Ask:
     return Ask(ask, aask)
 
 
-_call_in_thread: Final = partial(answer_awaited, daemons=THREADS)
+_call_in_thread: Final = partial(call_async, daemons=THREADS)
 """Asks a model that only blocks, without a thread of the loop's own."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from langmem_tiers.core.config import Role
 from langmem_tiers.core.errors import ConfigurationError, DatabaseUnavailableError
-from langmem_tiers.core.threads import Daemons, adone, done
+from langmem_tiers.core.threads import DaemonPool, run_async, run_sync
 from langmem_tiers.postgres.driver import AWAITED, BLOCKING, drive, run_to_end
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.postgres.session import Database, Session
@@ -25,9 +25,9 @@ _IN_USE = "the store was closed while it was in use"
 _CLOSED = "the store is closed: open it first"
 _POLL_SECONDS = 0.01
 """How often a task asks whether the store is open that somebody else opens: our own choice."""
-_BACKGROUND = Daemons(4)
+_BACKGROUND = DaemonPool(4)
 """Where flows run that nobody waits for; four at a time, as most of their time is a model's."""
-_SHORT_BACKGROUND = Daemons(1)
+_SHORT_BACKGROUND = DaemonPool(1)
 """Where those of them run that ask no model, behind none that does."""
 _inherited: list[object] = []
 """Connections of a parent process: a fork must neither use nor close them."""
@@ -81,7 +81,9 @@ class Runner:
         with self._opening:
             if not self.is_open:
                 with self._attempt(came):
-                    self._database = done(Database.opened(self._target, BLOCKING, self._prepare))
+                    self._database = run_sync(
+                        Database.opened(self._target, BLOCKING, self._prepare)
+                    )
 
     async def aopen(self) -> None:
         """Connect on the running loop. Does nothing if already open."""
@@ -95,7 +97,7 @@ class Runner:
             if not self.is_open:
                 with self._attempt(came):
                     made = Database.opened(self._target, AWAITED, self._prepare)
-                    self._database = await adone(made)
+                    self._database = await run_async(made)
         finally:
             self._opens_on = None
             opening.release()
@@ -156,13 +158,13 @@ class Runner:
             asyncio.run_coroutine_threadsafe(self.aclose(), database.loop).result()
         elif database is not None:
             self._database = None
-            done(database.close())
+            run_sync(database.close())
 
     async def aclose(self) -> None:
         """Close every connection and let go of an embedded server."""
         if self._database is not None and self.on_own_loop:
             database, self._database = self._database, None
-            await run_to_end(adone(database.close()))
+            await run_to_end(run_async(database.close()))
         elif self.is_open:
             await asyncio.to_thread(self.close)
 
@@ -180,7 +182,7 @@ class Runner:
         if database is None:
             raise asyncio.InvalidStateError(_IN_USE)
         if database.loop is None:
-            return done(drive(flow, database.session()))
+            return run_sync(drive(flow, database.session()))
         self.refuse_own_loop()
         session = database.session(lambda ask: asyncio.to_thread(ask.call))
         return _run_on_loop(flow, session, database.loop).result()
@@ -198,13 +200,13 @@ class Runner:
             raise asyncio.InvalidStateError(_IN_USE)
         if database.loop is None:
             session = database.session(lambda ask: _ask_on_loop(ask, here).result())
-            return await asyncio.to_thread(done, drive(flow, session))
+            return await asyncio.to_thread(run_sync, drive(flow, session))
         if database.loop is here:
-            return await adone(drive(flow, database.session()))
+            return await run_async(drive(flow, database.session()))
         session = database.session(lambda ask: asyncio.wrap_future(_ask_on_loop(ask, here)))
         return await asyncio.wrap_future(_run_on_loop(flow, session, database.loop))
 
-    def aside(self, flow: Flow[T], on: Daemons = _BACKGROUND) -> Future[T]:
+    def aside(self, flow: Flow[T], on: DaemonPool = _BACKGROUND) -> Future[T]:
         """Begin a flow that nobody waits for, on the store's own loop or on a thread of its own.
 
         No interpreter waits for it either, and a store that is closed is not opened for it.
@@ -217,7 +219,7 @@ class Runner:
             raise ConfigurationError(_CLOSED)
         if database.loop is not None:
             return asyncio.run_coroutine_threadsafe(self.arun(flow), database.loop)
-        return on.submit(lambda: done(drive(flow, database.session())))
+        return on.submit(lambda: run_sync(drive(flow, database.session())))
 
     def briefly(self, flow: Flow[T]) -> Future[T]:
         """Begin a flow that nobody waits for and that asks no model; see `aside`."""
@@ -246,7 +248,7 @@ def _check_running(loop: asyncio.AbstractEventLoop) -> None:
 def _run_on_loop(flow: Flow[T], session: Session, loop: asyncio.AbstractEventLoop) -> Future[T]:
     """Run a flow on the loop that its database was opened on."""
     _check_running(loop)
-    return asyncio.run_coroutine_threadsafe(adone(drive(flow, session)), loop)
+    return asyncio.run_coroutine_threadsafe(run_async(drive(flow, session)), loop)
 
 
 def _ask_on_loop(ask: Ask, loop: asyncio.AbstractEventLoop) -> Future[Any]:

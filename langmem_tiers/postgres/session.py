@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Self, TypeVar
 import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
-from langmem_tiers.core.checks import checked_kind
+from langmem_tiers.core.checks import checked_instance
 from langmem_tiers.core.errors import ConfigurationError, ConflictError, DatabaseError
-from langmem_tiers.core.threads import Work, adone
+from langmem_tiers.core.threads import Work, run_async
 from langmem_tiers.postgres import errors, flow, walls
 from langmem_tiers.postgres.connection import (
     GRACE_SECONDS,
@@ -98,7 +98,9 @@ class Session:
                 return (yield from self._script(effect))
             if isinstance(effect, flow.BuildIndex):
                 return (yield from self._database.build(effect))
-            return (yield from self._query(checked_kind(effect, flow.Query, "what a flow yields")))
+            return (
+                yield from self._query(checked_instance(effect, flow.Query, "what a flow yields"))
+            )
         except (psycopg.Error, PoolTimeout) as error:
             raise errors.find_interrupt(error) or errors.translate(error, effect) from error
 
@@ -345,7 +347,7 @@ class Database:
         """The work that replaces the pool just now, for all who wait for it."""
         self.pool = self._new_pool()
         self.writes = GroupCommit(self._write, side)
-        self._lookups = Lookups(lambda lookups, deadline: adone(self._read(lookups, deadline)))
+        self._lookups = Lookups(lambda lookups, deadline: run_async(self._read(lookups, deadline)))
 
     @classmethod
     def opened(

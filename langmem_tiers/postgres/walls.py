@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.config import Role, StoreOptions
-from langmem_tiers.core.errors import across_tenants
+from langmem_tiers.core.errors import cross_tenant_error
 from langmem_tiers.core.memory import TIERS
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.postgres.sql import Statement
@@ -86,7 +86,7 @@ class Wall(NamedTuple):
         if self.acting == "worker" or tenant is not None:
             yield tenant or "", call
         elif tenants is None:
-            raise across_tenants(call.name.replace("_", " "))
+            raise cross_tenant_error(call.name.replace("_", " "))
         elif len(distinct := dict.fromkeys(tenants)) < 2:  # noqa: PLR2004 - one, or none
             yield next(iter(distinct), ""), call
         else:

@@ -24,7 +24,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Source
-from langmem_tiers.core.reading import caseless, exact_words, shortened
+from langmem_tiers.core.reading import exact_words, fold_case, shorten_line
 from langmem_tiers.core.values import source_of
 from langmem_tiers.postgres.flow import Flow, ask_model
 from langmem_tiers.recall.matching import Words
@@ -129,7 +129,8 @@ def counted(text: str, count_tokens: TokenCounter) -> int:
     if isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens <= _MOST_TOKENS:
         return tokens
     raise InvalidInputError(
-        f"the token counter returned {short(tokens)} for {shortened(text, 40)!r}: it is to return "
+        f"the token counter returned {short(tokens)} for {shorten_line(text, 40)!r}: it is to "
+        "return "
         "a whole number of 0 or more"
     )
 
@@ -283,7 +284,7 @@ class Text:
     """A text to compare with others that were read with the same `numbers`."""
 
     def __init__(self, text: str, numbers: dict[Feature, int]) -> None:
-        self.plain = caseless(text)
+        self.plain = fold_case(text)
         self.words = exact_words(text)
         self.is_short = len(self.words) <= SHORT_WORDS
         self._numbers = numbers

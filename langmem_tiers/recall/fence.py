@@ -13,17 +13,17 @@ from unicodedata import normalize
 from langchain_core.messages import SystemMessage
 
 from langmem_tiers.core import prompts
-from langmem_tiers.core.checks import checked_kind, checked_list, checked_strings
+from langmem_tiers.core.checks import checked_instance, checked_list, checked_strings
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import (
     ASSISTANT_ROLES,
-    LENGTH,
+    HANDLE_LENGTH,
     USER_ROLES,
     Recollection,
     Source,
-    bracketed,
+    bracket_handle,
 )
-from langmem_tiers.core.reading import exact_words, normalised, sentences_of, unseen
+from langmem_tiers.core.reading import exact_words, is_invisible, normalise, split_sentences
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.recall.question import MONTHS, WEEKDAYS
 
@@ -35,7 +35,7 @@ _TAGS: Final = {
 }
 """What our prompts put around data."""
 _FENCE: Final = re.compile(
-    rf"<(?=\s*+(?:/\s*+)?(?:{'|'.join(sorted(_TAGS))})\b)|\[(?=\s*+[a-z0-9]{{{LENGTH}}}\s*+\])",
+    rf"<(?=\s*+(?:/\s*+)?(?:{'|'.join(sorted(_TAGS))})\b)|\[(?=\s*+[a-z0-9]{{{HANDLE_LENGTH}}}\s*+\])",
     re.IGNORECASE,
 )
 _OPENING: Final = re.compile("[<\\[\ufe64\uff1c\uff3b]")
@@ -81,14 +81,14 @@ def recalled_text(
         prompt = recalled_text(memory.get_context("When do keys change?"))
         ```
     """
-    zone = None if now is None else checked_kind(now, datetime, "now").tzinfo
+    zone = None if now is None else checked_instance(now, datetime, "now").tzinfo
     if now is not None and zone is not None and now.utcoffset() is None:
         raise InvalidInputError(f"now has a time zone that tells no time: {short(now)}")
     pins, taught = _recollections(pinned, "pinned"), _recollections(lessons, "lessons")
     taken = [memory.place for memory in (*pins, *taught)]
     distinct: dict[str, Recollection] = {}
     for pin in pins:
-        distinct.setdefault(normalised(pin.content), pin)
+        distinct.setdefault(normalise(pin.content), pin)
     recalled = _recollections(recollections, "recollections")
     rest = [memory for memory in recalled if memory.place not in taken]
     sections = (
@@ -124,7 +124,7 @@ def _fenced(sections: Iterable[tuple[str, Sequence[str]]], today: str = "") -> s
 def _recollections(recollections: Iterable[Recollection], what: str) -> list[Recollection]:
     memories = list(checked_list(recollections, what, "what get_context returns"))
     for memory in memories:
-        checked_kind(memory, Recollection, f"one of {what}")
+        checked_instance(memory, Recollection, f"one of {what}")
     return memories
 
 
@@ -163,9 +163,9 @@ def _said(
     speaker, replaces = memory.speaker or prompts.UNKNOWN_SPEAKER, ""
     if (was := memory.replaces) is not None:
         since = short_day(_day(was.at, zone), today)
-        replaces = prompts.RECALLED_REPLACES.format(handle=bracketed(was.handle), date=since)
+        replaces = prompts.RECALLED_REPLACES.format(handle=bracket_handle(was.handle), date=since)
     return prompts.RECALLED_SAID.format(
-        handle=f"{bracketed(memory.handle)} ",
+        handle=f"{bracket_handle(memory.handle)} ",
         date=short_day(day, today),
         by="" if speaker.lower() in _UNNAMED else f", {brief(speaker)}",
         origin=_origin(memory),
@@ -199,9 +199,9 @@ def _line(form: str, memory: Recollection) -> str:
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
     """A system message that ends with what was recalled; the given one is left as it is."""
-    checked_kind(text, str, "text")
+    checked_instance(text, str, "text")
     if system is not None:
-        checked_kind(system, SystemMessage, "system")
+        checked_instance(system, SystemMessage, "system")
     if not text:
         return system
     if system is None:
@@ -220,7 +220,7 @@ def quoted(text: str) -> str:
     """
     if not _OPENING.search(text):
         return text
-    seen = [place for place, character in enumerate(text) if not unseen(character)]
+    seen = [place for place, character in enumerate(text) if not is_invisible(character)]
     plain = "".join(_plain(text[place]) for place in seen)
     after = 0
     pieces: list[str] = []
@@ -251,7 +251,7 @@ def fields_of(memory: Recollection) -> dict[str, str]:
     """What a layout can say of a memory beside its content."""
     speaker = memory.speaker or prompts.UNKNOWN_SPEAKER
     return {
-        "handle": f"{bracketed(memory.handle)} ",
+        "handle": f"{bracket_handle(memory.handle)} ",
         "tier": memory.tier.value,
         "memory_type": brief(memory.memory_type),
         "date": str(memory.when.date()),
@@ -308,7 +308,7 @@ def excerpt(text: str, asked: str, most: int) -> str:
     """
     if len(text) <= most:
         return text
-    parts, sought = sentences_of(text), frozenset(exact_words(asked))
+    parts, sought = split_sentences(text), frozenset(exact_words(asked))
     near = [_nearness(part, sought) for part in parts]
     ranked = sorted(range(len(parts)), key=near.__getitem__, reverse=True)
     kept, room = set[int](), most

@@ -24,10 +24,16 @@ from statistics import fmean
 from typing import Any, NamedTuple, Protocol
 
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Replaced, Tier, decode
-from langmem_tiers.core.reading import words_in
+from langmem_tiers.core.memory import (
+    ASSISTANT_ROLES,
+    Recollection,
+    ReplacedMemory,
+    Tier,
+    decode_namespace,
+)
+from langmem_tiers.core.reading import distinct_words
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION
-from langmem_tiers.core.values import content_of, small_talk
+from langmem_tiers.core.values import content_of, small_talk_chance
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres.flow import Row
 from langmem_tiers.recall.question import Question, dated, days_from, name_words
@@ -77,7 +83,7 @@ class Candidate(NamedTuple):
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
         """Its namespace and key."""
-        return decode(self.tenant, self.namespace), self.key
+        return decode_namespace(self.tenant, self.namespace), self.key
 
     @property
     def session(self) -> str | None:
@@ -155,7 +161,7 @@ def recollection(candidate: Candidate, match: float, evidence: Mapping[str, floa
             fields[name] = read(value[name])
     return Recollection(
         key=candidate.key,
-        namespace=decode(candidate.tenant, candidate.namespace),
+        namespace=decode_namespace(candidate.tenant, candidate.namespace),
         tier=Tier(candidate.tier),
         memory_type=memory_type if memory_type and isinstance(memory_type, str) else "episodic",
         content=content_of(value),
@@ -172,7 +178,7 @@ def recollection(candidate: Candidate, match: float, evidence: Mapping[str, floa
         last_accessed_at=candidate.last_accessed_at,
         strength=candidate.strength,
         outdated=candidate.outdated,
-        replaces=None if was is None else Replaced(was[0], datetime.fromisoformat(was[1])),
+        replaces=None if was is None else ReplacedMemory(was[0], datetime.fromisoformat(was[1])),
         **fields,
     )
 
@@ -418,12 +424,14 @@ def likeness(
     single words, and counts as much as its own vector is long: what is rare has a long one. What
     all memories of somebody share, a name, says nothing and is left out.
     """
-    every = words_in(question.text)
+    every = distinct_words(question.text)
     if words is None or not every:
         return [0.0] * len(candidates)
     names = question.names.union(*map(name_words, searched.speakers))
     asked = [word for word in every if word not in names] or every
-    return words.alike(asked, [words_in(content_of(candidate.value)) for candidate in candidates])
+    return words.alike(
+        asked, [distinct_words(content_of(candidate.value)) for candidate in candidates]
+    )
 
 
 def features(
@@ -479,7 +487,7 @@ def _tells(candidate: Candidate, speaker: str) -> float:
     """1 for what surely tells something, -1 for small talk, 0 for what an assistant said."""
     if speaker.lower() in ASSISTANT_ROLES:
         return 0.0
-    if (talk := small_talk(candidate.value)) is None:
+    if (talk := small_talk_chance(candidate.value)) is None:
         return 1.0
     likely = min(max(talk, _SURE), 1 - _SURE)
     return math.log(1 / likely - 1) / math.log(1 / _SURE - 1)

@@ -26,7 +26,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from langmem_tiers.core import linear_model
-from langmem_tiers.core.reading import BIAS, ends_of, sentences_of, tokens
+from langmem_tiers.core.reading import BIAS, head_and_tail, split_sentences, tokens
 
 _LETTERS: Final = 8
 """Of a word, those that count."""
@@ -50,7 +50,7 @@ class Means(NamedTuple):
 
 def means(text: str) -> Means:
     """What a message does, by its sentences; one without a word tells nothing."""
-    likely, _ = _scores(ends_of(text))
+    likely, _ = _scores(head_and_tail(text))
     talk, need = map(bounded, likely)
     return Means(1 / (1 + math.exp(-talk)), 1 / (1 + math.exp(-need)))
 
@@ -60,7 +60,7 @@ def needs(text: str) -> float:
 
     What rather needs none needs it the less, the surer it only talks.
     """
-    likely, strange = _scores(ends_of(text))
+    likely, strange = _scores(head_and_tail(text))
     if strange:
         return 0.0
     talks = max(likely.talk, 0.0) if likely.needs < 0 else 0.0
@@ -108,7 +108,9 @@ def _rare(named: Sequence[str]) -> int:
 
 def sentences(text: str, vocabulary: Collection[str]) -> list[list[str]]:
     """The words of each sentence of a text that has a word or a sign, as they count."""
-    return [named for sentence in sentences_of(text) if (named := named_in(sentence, vocabulary))]
+    return [
+        named for sentence in split_sentences(text) if (named := named_in(sentence, vocabulary))
+    ]
 
 
 def named_in(sentence: str, vocabulary: Collection[str]) -> list[str]:
@@ -133,5 +135,6 @@ def features(named: Sequence[str]) -> frozenset[str]:
 def shipped() -> Mapping[str, Means]:
     """The weights that ship, by feature."""
     return {
-        name: Means(*row) for name, row in linear_model.read(files(__package__), "means").items()
+        name: Means(*row)
+        for name, row in linear_model.read_weights(files(__package__), "means").items()
     }

@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.memory import ROLES
-from langmem_tiers.core.reading import caseless
+from langmem_tiers.core.reading import fold_case
 from langmem_tiers.core.values import SMALL_TALK
 from langmem_tiers.recall.means import needs
 
@@ -279,4 +279,4 @@ def asks_again(value: Mapping[str, Any], query: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    return caseless(text.translate(_NO_MARKS))
+    return fold_case(text.translate(_NO_MARKS))

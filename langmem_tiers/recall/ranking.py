@@ -22,9 +22,9 @@ from typing import Any, Final, NamedTuple
 from langmem_tiers.core.checks import checked_function, checked_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection
-from langmem_tiers.core.reading import LINE
+from langmem_tiers.core.reading import LINE_LENGTH
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION, MemoryTypes
-from langmem_tiers.core.values import small_talk
+from langmem_tiers.core.values import small_talk_chance
 from langmem_tiers.recall.matching import K1, Candidate, Searched, Weights
 from langmem_tiers.recall.question import REMINDER_SET, TALKS, Question, name_words
 
@@ -241,7 +241,7 @@ def profile_of(profile: str | ProfileFunction) -> Profile:
     if isinstance(profile, str):
         if (named := PROFILES.get(profile)) is not None:
             return named
-        (nearest,) = get_close_matches(profile[:LINE], PROFILES, n=1, cutoff=0.0)
+        (nearest,) = get_close_matches(profile[:LINE_LENGTH], PROFILES, n=1, cutoff=0.0)
         raise InvalidInputError(
             f"There is no ranking profile {short(profile)}. Did you mean {nearest!r}? "
             f"There are {', '.join(PROFILES)}; or give a function of your own."
@@ -471,7 +471,7 @@ def measured(
 
 def tells(candidate: Candidate) -> bool:
     """Whether it is no small talk, which answers nothing; what nobody said was put there."""
-    return not candidate.speaker or (small_talk(candidate.value) or 0.0) < TALKS
+    return not candidate.speaker or (small_talk_chance(candidate.value) or 0.0) < TALKS
 
 
 def shown(
@@ -562,7 +562,9 @@ def _without_filler(memories: Sequence[Recollection]) -> list[Recollection]:
     since = [memory for memory in answers if memory.session_id and _follows(memory, best)]
     answer = min(since, key=lambda memory: (memory.when, memory.key), default=None)
     share, talk = ANSWERS
-    if answer and (answer.match < share * best.match or (small_talk(answer.value) or 0.0) >= talk):
+    if answer and (
+        answer.match < share * best.match or (small_talk_chance(answer.value) or 0.0) >= talk
+    ):
         answer = None
     least = ABOUT_ANSWERS * best.match
     return [

@@ -17,7 +17,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_tiers.core import checks
-from langmem_tiers.core.checks import by, check_key, record
+from langmem_tiers.core.checks import check_key, record, validated_by
 from langmem_tiers.core.config import EF_SEARCH, IndexOptions, StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import EmbeddingError
@@ -30,8 +30,8 @@ from langmem_tiers.core.memory import (
     Recollections,
     Scope,
     Tier,
-    as_handle,
-    scope,
+    parse_handle,
+    prefix_scope,
 )
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
@@ -61,7 +61,7 @@ REVIEWED = 3
 @lru_cache(maxsize=1024)
 def reach(context: MemoryContext, tiers: Sequence[Tier] = TIERS) -> Mapping[str, str | None]:
     """Return the bounds of a recall in a context: its prefix in each of these tiers."""
-    prefixes = {tier: scope(context.namespace(tier)) for tier in tiers}
+    prefixes = {tier: prefix_scope(context.namespace(tier)) for tier in tiers}
     return below(prefixes, context.root, context.user_id)
 
 
@@ -101,22 +101,24 @@ class RecallQuery:
     embedding: PackedVector | None = None
     """A ready vector of the query."""
     memory_types: Sequence[str] | None = None
-    tags: Annotated[Sequence[str], by(checks.normalised_tags)] = ()
-    agent_id: Annotated[str | None, by(checks.label)] = None
+    tags: Annotated[Sequence[str], validated_by(checks.normalised_tags)] = ()
+    agent_id: Annotated[str | None, validated_by(checks.checked_label)] = None
     project_id: str | None = None
-    since: Annotated[datetime, by(checks.parsed_moment)] | None = None
-    as_of: Annotated[datetime, by(checks.parsed_moment)] | None = None
+    since: Annotated[datetime, validated_by(checks.parsed_moment)] | None = None
+    as_of: Annotated[datetime, validated_by(checks.parsed_moment)] | None = None
     """When it is to be true; None is now."""
-    known_at: Annotated[datetime, by(checks.parsed_moment)] | None = None
+    known_at: Annotated[datetime, validated_by(checks.parsed_moment)] | None = None
     """When it is to be known; None is now."""
-    min_importance: Annotated[float | None, by(checks.share)] = None
+    min_importance: Annotated[float | None, validated_by(checks.checked_share)] = None
     conditions: Sequence[Condition] = ()
-    max_tokens: Annotated[int | None, by(budget.checked_tokens)] = None
-    deduplicate: Annotated[bool, by(checks.checked_flag)] = False
+    max_tokens: Annotated[int | None, validated_by(budget.checked_tokens)] = None
+    deduplicate: Annotated[bool, validated_by(checks.checked_flag)] = False
     similarity_threshold: Annotated[
-        float, by(lambda value, what: checks.checked_number(value, what, 0, 1))
+        float, validated_by(lambda value, what: checks.checked_number(value, what, 0, 1))
     ] = 0.85
-    profile: Annotated[Profile, by(lambda value, _: profile_of(value))] = PROFILES["calibrated"]
+    profile: Annotated[Profile, validated_by(lambda value, _: profile_of(value))] = PROFILES[
+        "calibrated"
+    ]
     floor: Floor = ranking.NO_FLOOR
     """What matches less is left out, and a question that memory cannot help with gets nothing."""
     exclude: frozenset[str] = frozenset()
@@ -507,7 +509,7 @@ def find(
         **visibility(moment),
     }
     calls = [Call("find", {**params, "key": check_key(key)})]
-    if handle := as_handle(key):
+    if handle := parse_handle(key):
         calls.append(Call("find_handle", {**params, "handles": [handle]}))
     answers = yield Query(tuple(calls), commit=True)
     results = (read_columns(rows, store.distance) for rows in answers)

@@ -23,7 +23,7 @@ from pydantic import TypeAdapter
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, short
 from langmem_tiers.core.memory import Moment, Recollection, Recollections
-from langmem_tiers.core.reading import LINE, plain, shortened
+from langmem_tiers.core.reading import LINE_LENGTH, printable_line, shorten_line
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, off_loop, rows_of
 from langmem_tiers.recall.matching import Candidate
@@ -251,7 +251,7 @@ class Difference:
     def __str__(self) -> str:
         """Which, and its place and score then and now."""
         then, now = self.then or "not answered", self.now or "not answered"
-        return f"{plain(self.key)}: {then} then, {now} now"
+        return f"{printable_line(self.key)}: {then} then, {now} now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +279,7 @@ class Replay:
 
     def __str__(self) -> str:
         """What was asked when, whether the answer is the same, and if not what differs."""
-        asked = shortened(self.query, LINE) or "the newest"
+        asked = shorten_line(self.query, LINE_LENGTH) or "the newest"
         summary = f"{asked} ({self.at.isoformat()}, {len(self.then)} answered)"
         differing = (f"  {difference}" for difference in self.differences)
         return "\n".join([f"{'equal' if self.equal else 'differs'}: {summary}", *differing])

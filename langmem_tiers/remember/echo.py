@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol
 from unicodedata import category
 
 from langmem_tiers.core.context import Caller
-from langmem_tiers.core.reading import listed, sentences_of, spaced
+from langmem_tiers.core.reading import separate_characters, split_sentences, word_set
 from langmem_tiers.remember.new import Known
 
 _TAG: Final = re.compile(
@@ -32,7 +32,7 @@ _ENDS: Final = re.compile("(?<=[.!?])\\s+|(?<=[\u3002\uff01\uff1f])|\\n+")
 _TOKEN: Final = re.compile(r"(?:(?<!\w)-(?=\d))?\w+(?:['.]\w+)*[+#]*|[^\w\s]")
 _MEANT: Final = "%&"
 """Punctuation without which a text says something else."""
-_NEGATIONS: Final = listed(
+_NEGATIONS: Final = word_set(
     "not no never none nobody nothing nor without cannot nicht kein nie ohne pas jamais sans nunca "
     "sin non нет не"
 )
@@ -120,7 +120,7 @@ def _frames(words: Words) -> bool:
 
 def _tokens(text: str) -> Words:
     """The words and what else means something, as they are written."""
-    found = _TOKEN.findall(_TAG.sub("\n", spaced(text)))
+    found = _TOKEN.findall(_TAG.sub("\n", separate_characters(text)))
     return tuple(one for one in found if len(one) > 1 or one in _MEANT or category(one)[0] != "P")
 
 
@@ -153,7 +153,7 @@ class _Shelf(NamedTuple):
 def _shelf(texts: tuple[str, ...]) -> _Shelf:
     places: dict[Words, int] = {}
     for place, text in enumerate(texts):
-        for sentence in sentences_of(_TAG.sub("\n", text), _ENDS):
+        for sentence in split_sentences(_TAG.sub("\n", text), _ENDS):
             words = _folded(_tokens(sentence))
             if _UNIT <= len(words) <= _LONGEST:
                 places.setdefault(words, place)

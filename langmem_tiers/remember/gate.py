@@ -21,20 +21,20 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from pydantic import PlainValidator
 
 from langmem_tiers.core import checks
-from langmem_tiers.core.checks import by, record
+from langmem_tiers.core.checks import record, validated_by
 from langmem_tiers.core.errors import short
 from langmem_tiers.core.memory import (
     CONSENSUS,
-    THRESHOLD,
     TIERS,
+    TRUST_THRESHOLD,
     Destination,
     Place,
     ReviewResult,
     Source,
     Tier,
-    encode,
+    encode_namespace,
 )
-from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
+from langmem_tiers.core.reading import RULE_CHARACTERS, head_and_tail, strip_invisible, words
 from langmem_tiers.postgres.flow import Flow, map_off_loop
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import OUR_OWN, Finding, instructions_in
@@ -133,12 +133,12 @@ def _named(
     def checked(given: object, what: str) -> Mapping[str, Any]:
         several = checks.checked_mapping(given, what, such_as)
         for name, value in several.items():
-            checks.checked_kind(name, str, f"a name in {what}, {short(name)},")
+            checks.checked_instance(name, str, f"a name in {what}, {short(name)},")
             checks.checked_choice(name, known or (name,), f"a name in {what}")
             check(value, f"{what}[{short(name)}]")
         return several
 
-    return by(checked)
+    return validated_by(checked)
 
 
 def _decision(value: object, what: str) -> str:
@@ -175,7 +175,7 @@ class TrustPolicy:
         default_factory=dict
     )
     """Sources of one's own, and other values for those that are known."""
-    threshold: Annotated[float, by(checked_trust)] = THRESHOLD
+    threshold: Annotated[float, validated_by(checked_trust)] = TRUST_THRESHOLD
     thresholds: Annotated[Mapping[str, float], _named("{'procedural': 0.7}", checked_trust)] = (
         field(default_factory=dict)
     )
@@ -209,20 +209,21 @@ class GatePolicy:
     """
 
     trust: Annotated[
-        TrustPolicy, by(lambda given, name: checks.checked_kind(given, TrustPolicy, name))
+        TrustPolicy,
+        validated_by(lambda given, name: checks.checked_instance(given, TrustPolicy, name)),
     ] = field(default_factory=TrustPolicy)
-    longest: Annotated[int, by(_most)] = LONGEST
+    longest: Annotated[int, validated_by(_most)] = LONGEST
     """Characters; what is longer is refused."""
-    consensus: Annotated[float, by(_worth)] = CONSENSUS
+    consensus: Annotated[float, validated_by(_worth)] = CONSENSUS
     """The reviewers' mean from which on it is stored."""
     private: Annotated[
         Mapping[str, Decision],
         _named("{'email': Decision.REJECT}", _decision),
     ] = field(default_factory=dict)
     """What to do with each kind that a detector finds; what is not named is accepted and said."""
-    refuse_trivial: Annotated[bool, by(checks.checked_flag)] = True
-    refuse_echoes: Annotated[bool, by(checks.checked_flag)] = True
-    keep_copies_from: Annotated[float, by(checked_trust)] = SPOKEN_FOR
+    refuse_trivial: Annotated[bool, validated_by(checks.checked_flag)] = True
+    refuse_echoes: Annotated[bool, validated_by(checks.checked_flag)] = True
+    keep_copies_from: Annotated[float, validated_by(checked_trust)] = SPOKEN_FOR
     """The trust in a source, in 0…1, from which on what it says again is kept as evidence of its
     own; what is trusted less is refused where it is stored already."""
     capacity: Annotated[Mapping[str, int], _named("{'semantic': 100}", _most)] = field(
@@ -410,7 +411,9 @@ def _known(one: NewMemory, copied: Known | None, policy: GatePolicy) -> Verdict 
             decision=Decision.REJECT,
             reason=f"echo: it repeats what was recalled{named}, which is no new evidence",
             repeats=echo.key,
-            repeated=((encode(echo.namespace), echo.key),) if echo.namespace and echo.key else (),
+            repeated=((encode_namespace(echo.namespace), echo.key),)
+            if echo.namespace and echo.key
+            else (),
         )
     if copied is not None and policy.trust.of_source(one.source) < policy.keep_copies_from:
         why = f"duplicate: it is stored already, and a {one.source} that says it again adds nothing"
@@ -430,7 +433,7 @@ def _private(
     what = "what a detector returns"
     for detect in detectors:
         several = checks.checked_list(detect(content), what, "Private(kind, start, end)")
-        found += [checks.checked_kind(one, Private, what) for one in several]
+        found += [checks.checked_instance(one, Private, what) for one in several]
     if found:
         for decision in (Decision.REJECT, Decision.QUARANTINE):
             if kinds := {one.kind for one in found if policy.private.get(one.kind) == decision}:
@@ -456,12 +459,14 @@ def triviality(content: str) -> str | None:
     What is short is not trivial for that: "Paris", "42" and "No sugar" are answers. Nor is what
     people say out of courtesy: "Thanks a lot" is stored.
     """
-    if len(content) > LOOKED_AT:
-        ends = ends_of(content)  # what is between them says no more, if it is in no other letters
+    if len(content) > RULE_CHARACTERS:
+        ends = head_and_tail(
+            content
+        )  # what is between them says no more, if it is in no other letters
         return triviality(ends) if set(content) <= set(ends) else None
     said = words(content)
     if not said or not any(map(str.isalnum, content)):
-        return "nothing but signs" if visible(content).strip() else "empty"
+        return "nothing but signs" if strip_invisible(content).strip() else "empty"
     if " ".join(said) in _SPECIFIED:
         return "a greeting"
     return _noise(said[0]) if len(set(said)) == 1 else None

@@ -33,10 +33,10 @@ from unicodedata import normalize
 from urllib.parse import unquote
 
 from langmem_tiers.core import linear_model
-from langmem_tiers.core.memory import PERSONS, Source
-from langmem_tiers.core.reading import BIAS, sentences_of, tokens, visible
+from langmem_tiers.core.memory import PERSON_SOURCES, Source
+from langmem_tiers.core.reading import BIAS, split_sentences, strip_invisible, tokens
 
-OUR_OWN: Final = (*PERSONS, Source.AGENT)
+OUR_OWN: Final = (*PERSON_SOURCES, Source.AGENT)
 """Who tells something; all others bring it."""
 ALIKE: Final = 0.3
 """The likeness from which on a text is held. Of kinds of what tools bring that were left out of the
@@ -143,7 +143,7 @@ def likeness(text: str) -> Likeness:
 def _weightiest(passage: str, weights: Weights) -> tuple[str, ...]:
     """The words and pairs that speak most for an attack, as they are written."""
     shown = {}
-    for words in map(tokens, sentences_of(passage)):
+    for words in map(tokens, split_sentences(passage)):
         both = map(_alone_and_in_pairs, (_stems(words), words))
         for name, one in zip(*both, strict=True):
             written = one.removeprefix(_FIRST)
@@ -160,7 +160,7 @@ def passages(text: str) -> list[str]:
 
 def _read(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     """The passages, and what counts of each: of several sentences, what counts of any."""
-    sentences = sentences_of(text)
+    sentences = split_sentences(text)
     each = [*map(_names, sentences)]
     yield from zip(sentences, each, strict=True)
     for place in range(max(1, len(sentences) - TOGETHER + 1) if len(sentences) > 1 else 0):
@@ -170,7 +170,7 @@ def _read(text: str) -> Iterator[tuple[str, frozenset[str]]]:
 
 def features(text: str) -> frozenset[str]:
     """What counts of a text: its words, alone and in pairs."""
-    return frozenset[str]().union(*map(_names, sentences_of(text)))
+    return frozenset[str]().union(*map(_names, split_sentences(text)))
 
 
 @lru_cache(maxsize=2_000)
@@ -196,7 +196,7 @@ def scored(weights: Weights, found: frozenset[str]) -> float:
 @cache
 def shipped() -> Weights:
     """The weights that ship."""
-    model = linear_model.read(files(__package__), "likeness")
+    model = linear_model.read_weights(files(__package__), "likeness")
     return {name: weight for name, (weight,) in model.items()}
 
 
@@ -241,7 +241,7 @@ def plain(text: str) -> str:
 def _unescaped(text: str) -> str:
     if "&#" in text:
         text = _BEYOND.sub("\N{REPLACEMENT CHARACTER}", _ZEROS.sub("&#", text))
-    return visible(html.unescape(text))
+    return strip_invisible(html.unescape(text))
 
 
 def _lettered(word: str) -> str:

@@ -14,10 +14,10 @@ from uuid import uuid4
 from langmem_tiers.core import checks
 from langmem_tiers.core.checks import (
     check_key,
-    label,
+    checked_label,
+    checked_share,
     normalised_tags,
     parsed_moment,
-    share,
     utf8_bytes,
 )
 from langmem_tiers.core.config import Bounds, IndexOptions
@@ -25,15 +25,21 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import (
     ASSISTANT_ROLES,
-    THRESHOLD,
+    TRUST_THRESHOLD,
     USER_ROLES,
     Place,
     Source,
     Tier,
-    encode,
+    encode_namespace,
 )
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.core.values import MAX_TURN, SMALL_TALK, encode_value, told, trust_of
+from langmem_tiers.core.values import (
+    MAX_TURN,
+    SMALL_TALK,
+    encode_value,
+    read_recall_fields,
+    trust_of,
+)
 from langmem_tiers.postgres.flow import CHARACTERS_ON_LOOP, reading_size
 from langmem_tiers.recall.means import means
 from langmem_tiers.store.write import Write
@@ -111,7 +117,7 @@ class NewMemory:
     """How far it is trusted at most, in 0…1; the gate makes it less, and says the next two."""
     held: str | None = None
     """Why it is quarantined; None if it is not."""
-    threshold: float = THRESHOLD
+    threshold: float = TRUST_THRESHOLD
     """Below this trust it is quarantined, should what it is derived from be trusted less."""
 
     @property
@@ -154,7 +160,9 @@ def to_write(
         value[SMALL_TALK] = round(means(one.content).talk, 2)
     write = write_of(
         value,
-        place=encode(where.namespace(tier, personal=kind.kept_for(where.user_id, one.personal))),
+        place=encode_namespace(
+            where.namespace(tier, personal=kind.kept_for(where.user_id, one.personal))
+        ),
         key=str(uuid4()) if one.key is None else one.key,
         index=index,
         tier=tier,
@@ -197,7 +205,7 @@ def write_of(
         lexical=str(value["content"]) if index is not None else "",
         ttl=ttl,
         tier=tier,
-        told=told(value),
+        told=read_recall_fields(value),
         trust=trust_of(value),
     )
 
@@ -322,11 +330,11 @@ _OF_CONTEXT: Final = ("project_id", "session_id", "agent_id")
 """What a memory may name in place of its context."""
 _TIMES: Final = ("occurred_at", "valid_from", "valid_to")
 _CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
-    **dict.fromkeys((*_OF_CONTEXT, "speaker"), label),
+    **dict.fromkeys((*_OF_CONTEXT, "speaker"), checked_label),
     "tags": checks.checked_strings,
     "turn": _turn,
     **dict.fromkeys(_TIMES, parsed_moment),
-    "importance": share,
+    "importance": checked_share,
     "entities": checks.checked_strings,
     "context": _text_or_mapping,
     **dict.fromkeys(("emotional_valence", "platform_source", "source_task"), _text),
@@ -336,10 +344,10 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
 """What each field of a value is checked by."""
 _LISTS: Final = ("tags", "derived_from", "entities", "recalled")
 _READ_ONCE: Final[Mapping[str, Callable[[Any, str], Any]]] = {
-    "memory_type": lambda given, name: checks.checked_kind(given, str, name),
+    "memory_type": lambda given, name: checks.checked_instance(given, str, name),
     "key": lambda given, _: check_key(given),
-    **dict.fromkeys(("source", "speaker"), label),
-    "trust": share,
+    **dict.fromkeys(("source", "speaker"), checked_label),
+    "trust": checked_share,
     "tags": lambda given, _: tuple(normalised_tags(given)),
     "derived_from": lambda given, name: tuple(
         map(check_key, dict.fromkeys(checks.checked_strings(given, name)))

@@ -27,9 +27,9 @@ from langmem_tiers.core.memory import (
     Source,
     StoreResult,
     Tier,
-    decode,
-    elsewhere,
-    encode,
+    decode_namespace,
+    encode_namespace,
+    outside_bounds,
 )
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, content_of, lexical_text
@@ -274,9 +274,11 @@ class Pipeline:
         named = [one.namespace for one in repeated]
         echoes = {
             **context.whose,
-            "namespaces": [None if one is None else encode(one).namespace for one in named],
+            "namespaces": [
+                None if one is None else encode_namespace(one).namespace for one in named
+            ],
             "keys": [one.key for one in repeated],
-            **elsewhere(context.namespace(Tier.WORKING)),
+            **outside_bounds(context.namespace(Tier.WORKING)),
             "alive_at": moment.alive_at,
             "true_at": moment.now,
             "known_at": None,
@@ -308,7 +310,7 @@ class Pipeline:
             or (ends is not None and (until is None or ends < until))
         ):
             return None
-        return Known(content=content_of(value), key=key, namespace=decode(*there))
+        return Known(content=content_of(value), key=key, namespace=decode_namespace(*there))
 
     def _reviews(
         self, panel: Panel, candidates: Sequence[NewMemory], long: int

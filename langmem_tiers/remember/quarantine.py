@@ -12,8 +12,16 @@ from uuid import uuid4
 from langmem_tiers.core import errors
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.memory import TIERS, Moment, Place, Tier, decode, elsewhere, scope
-from langmem_tiers.core.reading import LINE, plain, shortened
+from langmem_tiers.core.memory import (
+    TIERS,
+    Moment,
+    Place,
+    Tier,
+    decode_namespace,
+    outside_bounds,
+    prefix_scope,
+)
+from langmem_tiers.core.reading import LINE_LENGTH, printable_line, shorten_line
 from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.remember.gate import TrustPolicy, released_trust
@@ -44,8 +52,9 @@ class Quarantined:
 
     def __str__(self) -> str:
         """What it says, who said so, and why it is held."""
-        said = shortened(self.content, LINE)
-        return f"{plain(self.key)} ({plain(self.source)}, {self.trust:g}): {said}; {self.reason}"
+        said = shorten_line(self.content, LINE_LENGTH)
+        key, source = printable_line(self.key), printable_line(self.source)
+        return f"{key} ({source}, {self.trust:g}): {said}; {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +177,7 @@ def decisions(context: MemoryContext, since: Mapping[int, datetime]) -> Flow[dic
         **context.whose,
         "ids": list(since),
         "since": list(since.values()),
-        **elsewhere(context.looks_after),
+        **outside_bounds(context.looks_after),
     }
     (rows,) = yield Query((Call("decisions", params),), commit=True)
     return {number: Ruling(kind, "; ".join(map(str, why or ()))) for number, kind, why in rows}
@@ -183,10 +192,10 @@ def _call(
     after: Quarantined | None = None,
     own: bool = False,
 ) -> Call:
-    places = [scope(context.namespace(tier)) for tier in TIERS] if own else []
+    places = [prefix_scope(context.namespace(tier)) for tier in TIERS] if own else []
     params = {
         **context.whose,
-        **elsewhere(context.looks_after),
+        **outside_bounds(context.looks_after),
         "key": key,
         "tiers": [tier.value for tier in TIERS] if places else None,
         "lows": [one.low for one in places],
@@ -226,7 +235,7 @@ def _quarantined(row: Row, tenant: str) -> Quarantined:
     number, namespace, key, tier, value, created_at, since, reasons, version = row
     return Quarantined(
         key=key,
-        namespace=decode(tenant, namespace),
+        namespace=decode_namespace(tenant, namespace),
         tier=Tier(tier),
         memory_type=str(value.get("memory_type") or "episodic"),
         content=content_of(value),

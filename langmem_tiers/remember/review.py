@@ -24,8 +24,15 @@ from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_function
 from langmem_tiers.core.errors import InvalidInputError, ModelError, short
 from langmem_tiers.core.memory import Recollection, ReviewResult
-from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
-from langmem_tiers.core.threads import Daemons, Work, adone, adone_by, done, done_by
+from langmem_tiers.core.structured import aask, ask, checked_model, trim_middle
+from langmem_tiers.core.threads import (
+    DaemonPool,
+    Work,
+    agather_before,
+    gather_before,
+    run_async,
+    run_sync,
+)
 from langmem_tiers.recall.budget import Reranker, Shortlist
 from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.new import NewMemory
@@ -351,7 +358,7 @@ class Panel:
         checked_model(model)
         self._model, self._reviewers = model, reviewers
         self._seconds = {"storage": seconds, "relevance": relevance_seconds}
-        self._daemons = Daemons(_AT_ONCE)
+        self._daemons = DaemonPool(_AT_ONCE)
 
     def call(self, several: Sequence[NewMemory]) -> list[ReviewResult]:
         """What the members say of storing each of these."""
@@ -373,7 +380,7 @@ class Panel:
         shown = prompts.REVIEW_MEMORY.format(
             memory_type=labelled(memory.memory_type or "any"),
             source=labelled(memory.source),
-            content=quoted(trimmed(memory.content)),
+            content=quoted(trim_middle(memory.content)),
         )
         several = []
         for one in self._reviewers:
@@ -382,7 +389,7 @@ class Panel:
         return several
 
     def _relevance(self, content: str, query: str) -> list[_Review]:
-        told = {"query": quoted(trimmed(query)), "content": quoted(trimmed(content))}
+        told = {"query": quoted(trim_middle(query)), "content": quoted(trim_middle(content))}
         shown = prompts.REVIEW_QUERY.format(**told)
         several = []
         for one in self._reviewers:
@@ -393,17 +400,17 @@ class Panel:
 
     def _asked(self, what: str, panels: list[list[_Review]]) -> list[ReviewResult]:
         def answers(asked: Sequence[_Review]) -> Sequence[Score | ModelError | None]:
-            calls = [partial(done, self._answer(ask, one)) for one in asked]
-            return done_by(self._seconds[what], calls, self._daemons)
+            calls = [partial(run_sync, self._answer(ask, one)) for one in asked]
+            return gather_before(self._seconds[what], calls, self._daemons)
 
-        return done(self._reviews(what, panels, answers))
+        return run_sync(self._reviews(what, panels, answers))
 
     async def _aasked(self, what: str, panels: list[list[_Review]]) -> list[ReviewResult]:
         def answers(asked: Sequence[_Review]) -> Awaitable[Sequence[Score | ModelError | None]]:
-            calls = [partial(adone, self._answer(aask, one)) for one in asked]
-            return adone_by(self._seconds[what], calls, _AT_ONCE)
+            calls = [partial(run_async, self._answer(aask, one)) for one in asked]
+            return agather_before(self._seconds[what], calls, _AT_ONCE)
 
-        return await adone(self._reviews(what, panels, answers))
+        return await run_async(self._reviews(what, panels, answers))
 
     def _answer(self, asks: Callable[..., Any], one: _Review) -> Work[Score | ModelError]:
         """What a model says as one member, or why it says nothing usable."""

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.reading import normalise
 from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop, rows_of
 
 FORGOTTEN: Final = "it was forgotten; readmit lets it back"
@@ -25,7 +25,7 @@ class Hashes:
 
     def of(self, text: str) -> str:
         """The hash of a text without case, white space and what ends a sentence."""
-        return self.exact(normalised(text))
+        return self.exact(normalise(text))
 
     def exact(self, text: str) -> str:
         """The hash of a text to the letter."""

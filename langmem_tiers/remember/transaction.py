@@ -20,7 +20,15 @@ from uuid import uuid4
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import user_of
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import QUARANTINED, THRESHOLD, TIERS, Moment, Place, Source, Tier
+from langmem_tiers.core.memory import (
+    QUARANTINED,
+    TIERS,
+    TRUST_THRESHOLD,
+    Moment,
+    Place,
+    Source,
+    Tier,
+)
 from langmem_tiers.core.values import content_of, encode_value
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, GroupWrite, Query, Rows
@@ -325,7 +333,7 @@ def _said_again(one: Write, there: _Standing) -> Write:
     if same:
         source = there.bound.get("source", Source.UNKNOWN)
         one = trusted(one, there.trust, source=source)
-    if there.state != QUARANTINED or one.held or not (same or one.trust < THRESHOLD):
+    if there.state != QUARANTINED or one.held or not (same or one.trust < TRUST_THRESHOLD):
         return one
     reasons = "; ".join(map(str, there.reasons or ()))
     return replace(one, held=reasons, stays=True)

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.core.checks import checked_mapping, checked_number, name
+from langmem_tiers.core.checks import checked_mapping, checked_name, checked_number
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, Moment, Tier, decode, handle_of, scope
+from langmem_tiers.core.memory import TIERS, Moment, Tier, decode_namespace, handle_of, prefix_scope
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, rows_of
 from langmem_tiers.remind import triggers
@@ -149,7 +149,7 @@ def checked_predicates(predicates: object) -> Predicates:
     for predicate_name, predicate in checked_mapping(
         predicates, "predicates", "{'full': is_full}"
     ).items():
-        name(predicate_name, "the name of a predicate")
+        checked_name(predicate_name, "the name of a predicate")
         if not callable(predicate):
             raise InvalidTypeError(
                 f"predicates maps names to functions; see {short(predicate_name)}"
@@ -178,7 +178,7 @@ def build_scope_params(context: MemoryContext, moment: Moment) -> ScopeParams:
     """The parameters by which statements look where a recall in the context would."""
     lows, highs = [], []
     for tier in TIERS:
-        _, low, high = scope(context.namespace(tier))
+        _, low, high = prefix_scope(context.namespace(tier))
         lows.append(low)
         highs.append(high)
     return {
@@ -311,7 +311,7 @@ def _common_fields(
     tier, tenant, namespace, key, value = memory
     return {
         "key": key,
-        "namespace": decode(tenant, namespace),
+        "namespace": decode_namespace(tenant, namespace),
         "tier": Tier(tier),
         "content": content_of(value),
         "value": value,

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.checks import checked_strings
 from langmem_tiers.core.errors import InvalidInputError, MissingExtraError, short
-from langmem_tiers.core.reading import ends_of, sentences_of
+from langmem_tiers.core.reading import head_and_tail, split_sentences
 from langmem_tiers.remind.intentions import Priority
 from langmem_tiers.remind.triggers import DENIED, At
 
@@ -56,8 +56,8 @@ def find_intention(prompt: str) -> PromptIntention | None:
         assert intended_in("What do I need to do later?") is None
         ```
     """
-    ends = ends_of(prompt)
-    sentences = [sentence.strip() for sentence in sentences_of(ends) if _has_intention(sentence)]
+    ends = head_and_tail(prompt)
+    sentences = [sentence.strip() for sentence in split_sentences(ends) if _has_intention(sentence)]
     return (
         PromptIntention(_read_priority(ends, " ".join(sentences)), " ".join(sentences))
         if sentences
@@ -164,7 +164,7 @@ def read_time(text: str, now: datetime, languages: Sequence[str] = LANGUAGES) ->
     future = _parser_settings(base, "future")
     with _PARSER_LOCK:
         spans = search_dates(
-            ends_of(text, _MAX_CHARACTERS), languages=[*languages], settings=future
+            head_and_tail(text, _MAX_CHARACTERS), languages=[*languages], settings=future
         )
         read = _SpanReader(base, languages)
         moments = {

@@ -19,16 +19,16 @@ from pydantic import BaseModel, Field
 
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import (
-    checked_kind,
+    checked_instance,
     checked_mapping,
-    name,
+    checked_name,
     parsed_moment,
     utf8_bytes,
     zone_of,
 )
 from langmem_tiers.core.errors import InvalidInputError, short
-from langmem_tiers.core.reading import ends_of, sentences_of, stem, words
-from langmem_tiers.core.structured import aask, ask, trimmed
+from langmem_tiers.core.reading import head_and_tail, split_sentences, stem, words
+from langmem_tiers.core.structured import aask, ask, trim_middle
 from langmem_tiers.core.values import encode_value
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import quoted
@@ -74,7 +74,7 @@ def checked_rule(rule: object) -> str:
     Raises:
         InvalidInputError: for anything else.
     """
-    text = checked_kind(rule, str, "a recurrence").removeprefix("RRULE:")
+    text = checked_instance(rule, str, "a recurrence").removeprefix("RRULE:")
     if not _RULE.fullmatch(text) or not _is_supported(
         dict(part.split("=") for part in text.split(";"))
     ):
@@ -194,7 +194,7 @@ class When:
 
     def __post_init__(self) -> None:
         """Refuse a cue that says nothing."""
-        utf8_bytes(checked_kind(self.cue, str, "a cue"), "cue")
+        utf8_bytes(checked_instance(self.cue, str, "a cue"), "cue")
         if len(self.cue) > _LONGEST_CUE:
             raise InvalidInputError(
                 f"the cue has {len(self.cue):,} characters, of {_LONGEST_CUE:,} at most: say it in "
@@ -247,7 +247,7 @@ class BeforeTool:
 
     def __post_init__(self) -> None:
         """Refuse what is no name, or no JSON."""
-        name(self.name, "the name of a tool")
+        checked_name(self.name, "the name of a tool")
         checked_mapping(self.args, "args", "{'environment': 'prod*'}")
         object.__setattr__(self, "args", json.loads(encode_value(dict(self.args))))
 
@@ -289,7 +289,7 @@ class If:
 
     def __post_init__(self) -> None:
         """Refuse what is no name."""
-        name(self.predicate, "the name of a predicate")
+        checked_name(self.predicate, "the name of a predicate")
 
     @property
     def lookup_name(self) -> str:
@@ -314,7 +314,7 @@ class Topic:
     @classmethod
     def from_content(cls, content: str) -> Topic:
         """The topic of what is intended; of a longer text, of both its ends."""
-        return cls(ends_of(content, _LONGEST_CUE))
+        return cls(head_and_tail(content, _LONGEST_CUE))
 
     @property
     def lookup_name(self) -> str:
@@ -510,7 +510,7 @@ def _read_sentences(text: str) -> tuple[Sentence, ...]:
     Of a long sentence they are parts that are looked at at once, and overlap by half.
     """
     sentences, step = [], _WINDOW // 2
-    for sentence in sentences_of(ends_of(text)):
+    for sentence in split_sentences(head_and_tail(text)):
         pieces = sentence.split()
         for start in range(0, max(1, len(pieces) - step), step):
             part = " ".join(pieces[start : start + _WINDOW])
@@ -536,7 +536,7 @@ def judge_cues(model: BaseChatModel, text: str, cues: Sequence[str]) -> Flow[fro
     listed = "\n".join(
         prompts.CUE_ONE.format(number=number, cue=quoted(cue)) for number, cue in enumerate(cues, 1)
     )
-    shown = prompts.CUE_SHOWN.format(text=quoted(trimmed(text)), cues=listed)
+    shown = prompts.CUE_SHOWN.format(text=quoted(trim_middle(text)), cues=listed)
     request = (model, ShownCues, [SystemMessage(prompts.CUES_JUDGE), HumanMessage(shown)])
     check = partial(_check_numbers, last=len(cues))
     answer: ShownCues = yield Ask(partial(ask, *request, check), partial(aask, *request, check))

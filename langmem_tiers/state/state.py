@@ -12,11 +12,11 @@ from typing import Annotated, Any, TypeVar
 from pydantic import StrictInt
 
 from langmem_tiers.core import checks
-from langmem_tiers.core.checks import by, record
+from langmem_tiers.core.checks import record, validated_by
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import Tier, encode
+from langmem_tiers.core.memory import Tier, encode_namespace
 from langmem_tiers.core.values import encode_value
 from langmem_tiers.postgres.flow import Call, Flow, Row, rows_of
 from langmem_tiers.remember.new import checked_text
@@ -80,17 +80,17 @@ def _total(value: object, what: str) -> Decimal:
     return total
 
 
-_Id = Annotated[str, by(checks.name)]
-_Text = Annotated[str, by(checked_text)]
+_Id = Annotated[str, validated_by(checks.checked_name)]
+_Text = Annotated[str, validated_by(checked_text)]
 
 
 def _texts(value: object, what: str) -> tuple[str, ...]:
     return tuple(checked_text(text, what) for text in checks.checked_list(value, what))
 
 
-_Moment = Annotated[dt.datetime, by(checks.parsed_moment)]
-_Share = Annotated[float, by(checks.share)]
-_Facts = Annotated[Mapping[str, Any], by(_mapping)]
+_Moment = Annotated[dt.datetime, validated_by(checks.parsed_moment)]
+_Share = Annotated[float, validated_by(checks.checked_share)]
+_Facts = Annotated[Mapping[str, Any], validated_by(_mapping)]
 
 
 @record
@@ -143,7 +143,7 @@ class EmotionalState:
 class ProgressDelta:
     """How much nearer a goal came, in -1…1, when and why."""
 
-    delta: Annotated[float, by(_delta)]
+    delta: Annotated[float, validated_by(_delta)]
     reason: _Text
     at: _Moment
     delta_id: _Id | None = None
@@ -155,13 +155,13 @@ class Goal:
 
     goal_id: _Id
     description: _Text
-    progress: Annotated[float, by(_progress)] = 0.0
+    progress: Annotated[float, validated_by(_progress)] = 0.0
     """In 0…1."""
     deltas: tuple[ProgressDelta, ...] = ()
     """The latest, oldest first."""
     priority: StrictInt = 0
     """The highest comes first."""
-    constraints: Annotated[tuple[str, ...], by(_texts)] = ()
+    constraints: Annotated[tuple[str, ...], validated_by(_texts)] = ()
     status: _Text = "active"
 
     def advanced(self, step: ProgressDelta) -> Goal:
@@ -180,8 +180,8 @@ class Goal:
 class DailySpend:
     """What an agent has spent on a day, in UTC."""
 
-    date: Annotated[dt.date, by(checked_day)]
-    total_spent: Annotated[Decimal, by(_total)] = Decimal(0)
+    date: Annotated[dt.date, validated_by(checked_day)]
+    total_spent: Annotated[Decimal, validated_by(_total)] = Decimal(0)
     transaction_count: StrictInt = 0
     last_transaction_time: _Moment | None = None
 
@@ -283,8 +283,10 @@ class Whose:
         agent = replace(context, project_id=context.agent_id)
         owner = {
             "tenant": context.root,
-            "session": encode(context.namespace(Tier.SHORT_TERM, personal=True)).namespace,
-            "agent": encode(agent.namespace(Tier.WORKING, personal=True)).namespace,
+            "session": encode_namespace(
+                context.namespace(Tier.SHORT_TERM, personal=True)
+            ).namespace,
+            "agent": encode_namespace(agent.namespace(Tier.WORKING, personal=True)).namespace,
         }
         return cls(owner=owner, bounds=bounds)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from langmem_tiers.core.checks import checked_flag, checked_list, checked_number, label
+from langmem_tiers.core.checks import checked_flag, checked_label, checked_list, checked_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.state.state import Task
@@ -47,7 +47,7 @@ def workflow_of(
         fields = _checked(todo)
     if status_of(fields["status"]) != COMPLETED:
         return None
-    kind = label(fields.get("task_type"), "task_type")
+    kind = checked_label(fields.get("task_type"), "task_type")
     content = fields.get("content") or kind
     raw_steps = checked_list(fields.get("steps") or (), "steps", "texts")
     steps = [checked_text(step, "a step").strip() for step in raw_steps]

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from langmem_tiers.core.config import DEFAULT, Bounds
+from langmem_tiers.core.config import DEFAULT_BOUNDS, Bounds
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.values import encode_value
 
@@ -30,7 +30,7 @@ class Condition(NamedTuple):
 
 
 def compile_filter(
-    search_filter: Mapping[str, Any] | None, bounds: Bounds = DEFAULT
+    search_filter: Mapping[str, Any] | None, bounds: Bounds = DEFAULT_BOUNDS
 ) -> list[Condition]:
     """Compile a filter into its conditions.
 

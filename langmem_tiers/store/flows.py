@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from langgraph.store.base import GetOp, Item, Op, PutOp, Result, TTLConfig
 
 from langmem_tiers.core.config import Role, StoreOptions
-from langmem_tiers.core.errors import DatabaseError, across_tenants
+from langmem_tiers.core.errors import DatabaseError, cross_tenant_error
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres import flow, migrate
@@ -306,7 +306,7 @@ class StoreFlows:
     def refuse_application(self, what: str) -> None:
         """Refuse a call across tenants where this store sees one tenant at a time."""
         if self.acting == "application":
-            raise across_tenants(what)
+            raise cross_tenant_error(what)
 
     def carry_out(self, writings: Sequence[WriteBatch]) -> Flow[None]:
         """Write for several calls, which waited for it together, in one transaction."""

@@ -19,10 +19,17 @@ from langmem_tiers.core.checks import (
     checked_whole,
     utf8_bytes,
 )
-from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions, StoreOptions
+from langmem_tiers.core.config import DEFAULT_BOUNDS, Bounds, IndexOptions, StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import TIERS, Place, Tier, decode, encode, scope
-from langmem_tiers.core.values import encode_value, told
+from langmem_tiers.core.memory import (
+    TIERS,
+    Place,
+    Tier,
+    decode_namespace,
+    encode_namespace,
+    prefix_scope,
+)
+from langmem_tiers.core.values import encode_value, read_recall_fields
 from langmem_tiers.core.vectors import MAX_FIELD_BYTES, Distance
 from langmem_tiers.store.filters import compile_filter, text_array
 from langmem_tiers.store.read import GetRequest, ItemRow, ListRequest, ReadRequest, SearchRequest
@@ -48,7 +55,7 @@ NEVER: Final = _Never("inf")
 """The TTL that a tier's view gives for None: no expiry, whatever the tier's own life is."""
 
 
-def to_read(op: Op, bounds: Bounds = DEFAULT) -> ReadRequest:
+def to_read(op: Op, bounds: Bounds = DEFAULT_BOUNDS) -> ReadRequest:
     """Check and translate an operation that reads.
 
     Raises:
@@ -70,14 +77,14 @@ def to_read(op: Op, bounds: Bounds = DEFAULT) -> ReadRequest:
 def to_get(op: GetOp) -> GetRequest:
     """Check and translate a get."""
     _check_labels(op, op.namespace)
-    place = encode(op.namespace) if op.namespace else _NOWHERE
+    place = encode_namespace(op.namespace) if op.namespace else _NOWHERE
     return GetRequest(place, check_key(op.key), _refresh(op.refresh_ttl))
 
 
 def to_write(op: PutOp, options: StoreOptions) -> Write:
     """Check and translate a put or, if the value is None, a deletion."""
     _check_labels(op, op.namespace)
-    place, key = encode(op.namespace), check_key(op.key)
+    place, key = encode_namespace(op.namespace), check_key(op.key)
     if op.value is None:
         return Write(place=place, key=key, value=None, twins="stay")
     paths = _index_paths(op.index, options.index)
@@ -89,7 +96,7 @@ def to_write(op: PutOp, options: StoreOptions) -> Write:
             options.bounds.listed(indexed_texts(op.value, paths), "a list of texts to index")
         ),
         ttl=_minutes(op.ttl),
-        told=told(op.value),
+        told=read_recall_fields(op.value),
     )
 
 
@@ -109,7 +116,7 @@ def to_item(row: ItemRow) -> base.Item:
     return base.Item(
         value=row.value,
         key=row.key,
-        namespace=decode(row.tenant, row.namespace),
+        namespace=decode_namespace(row.tenant, row.namespace),
         created_at=row.created_at,
         updated_at=row.updated_at,
     )
@@ -120,7 +127,7 @@ def to_search_items(page: Sequence[ItemRow], distance: Distance) -> list[SearchI
     score = distance.score
     return [
         SearchItem(
-            decode(row.tenant, row.namespace),
+            decode_namespace(row.tenant, row.namespace),
             row.key,
             row.value,
             row.created_at,
@@ -142,7 +149,7 @@ def _check_labels(op: Op, labels: Sequence[str]) -> None:
     base.validate_op_namespace(op)
 
 
-def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> SearchRequest:
+def to_search(op: SearchOp, bounds: Bounds = DEFAULT_BOUNDS) -> SearchRequest:
     """Check and translate a search."""
     _check_labels(op, op.namespace_prefix)
     if op.query is not None and not isinstance(op.query, str):
@@ -151,7 +158,7 @@ def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> SearchRequest:
         bounds.check_query(op.query)
         utf8_bytes(op.query, "query")
     return SearchRequest(
-        scope=scope(op.namespace_prefix),
+        scope=prefix_scope(op.namespace_prefix),
         conditions=compile_filter(op.filter, bounds),
         text=op.query or None,
         limit=_limit(op.limit, bounds),

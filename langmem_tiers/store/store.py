@@ -25,11 +25,11 @@ from langgraph.store.base import (
 )
 
 from langmem_tiers.core import config
-from langmem_tiers.core.checks import checked_clock, checked_kind, checked_number
-from langmem_tiers.core.config import Audit, Bounds, StoreOptions, checked_audit, roles_of
-from langmem_tiers.core.context import user_templates
+from langmem_tiers.core.checks import checked_clock, checked_instance, checked_number
+from langmem_tiers.core.config import Audit, Bounds, StoreOptions, checked_audit, parse_roles
+from langmem_tiers.core.context import checked_templates
 from langmem_tiers.core.errors import ConfigurationError, TieredMemoryError, short
-from langmem_tiers.core.memory import RelationSize, Tier, TierStats, encode
+from langmem_tiers.core.memory import RelationSize, Tier, TierStats, encode_namespace
 from langmem_tiers.postgres import embeddings
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, server_of_url
 from langmem_tiers.postgres.flow import Flow, both, check_flow, rows_of
@@ -148,9 +148,9 @@ class TieredStore(BaseStore):
             tier_ttl={} if short_term_ttl is None else {Tier.SHORT_TERM: short_term_ttl},
             exact_limit=config.EXACT_LIMIT if exact_limit is None else exact_limit,
             trace_days=trace_days,
-            bounds=config.DEFAULT if bounds is None else bounds,
-            user_namespaces=user_templates(user_namespaces),
-            roles=roles_of(schema_prefix, role, roles),
+            bounds=config.DEFAULT_BOUNDS if bounds is None else bounds,
+            user_namespaces=checked_templates(user_namespaces),
+            roles=parse_roles(schema_prefix, role, roles),
             audit=checked_audit(audit),
         )
         config.check_ttl(ttl)
@@ -344,7 +344,7 @@ class TieredStore(BaseStore):
         What has expired is not counted, unless `ttl` has `omit_expired` False.
         """
         if tenant is not None:
-            encode((checked_kind(tenant, str, "tenant"),))
+            encode_namespace((checked_instance(tenant, str, "tenant"),))
         yield from self.flows.flush_aside()
         params = {
             "tenant": tenant,

@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import THRESHOLD, TIERS, Moment, Place, Tier, decode
-from langmem_tiers.core.values import NOTHING_TOLD, Told, batches, lexical_text
+from langmem_tiers.core.memory import TIERS, TRUST_THRESHOLD, Moment, Place, Tier, decode_namespace
+from langmem_tiers.core.values import NO_RECALL_FIELDS, RecallFields, batches, lexical_text
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
 from langmem_tiers.postgres.flow import Call, Flow, Query, embed_texts
 
@@ -60,14 +60,14 @@ class Write:
     """Where it goes if it is new."""
     lexical: str | None = None
     """The text of the lexical leg, if it is not that of the indexed fields."""
-    told: Told = NOTHING_TOLD
+    told: RecallFields = NO_RECALL_FIELDS
     sources: tuple[tuple[Place, str], ...] = ()
     """The memories that it is derived from."""
     echoes: tuple[tuple[Place, str], ...] = ()
     """Those of them that it only repeats: nobody named them, and it goes without what is gone."""
     trust: float = 1.0
     """How far it is trusted, in 0…1, as its value says."""
-    threshold: float = THRESHOLD
+    threshold: float = TRUST_THRESHOLD
     """Below this trust it is quarantined, should what it is derived from be trusted less."""
     held: str | None = None
     """Why it is quarantined; None if it is not."""
@@ -258,7 +258,7 @@ def put_calls(
         "tiers": [*map(str, TIERS)],
         "tier_ttls": [*map(options.tier_ttl.get, TIERS)],
         "language": options.index.language if options.index else "simple",
-        "threshold": THRESHOLD,
+        "threshold": TRUST_THRESHOLD,
         "now": now,
     }
     for chunk in batches(puts, _put_size, _CHUNK_BYTES):
@@ -305,7 +305,8 @@ def delete_expired_calls(puts: Sequence[Write], expired_by: datetime) -> Iterato
 def _conflict_error(row: tuple[Any, ...], tier: Tier) -> InvalidInputError:
     tenant, namespace, key, lives_in = row
     return InvalidInputError(
-        f"{key!r} in {decode(tenant, namespace)} lives in {lives_in}, not in {tier.value}: put "
+        f"{key!r} in {decode_namespace(tenant, namespace)} lives in {lives_in}, not in "
+        f"{tier.value}: put "
         "it through the store itself, which updates it where it lives, or move it first with "
         "store.move(namespace, key, tier)",
         code="tier_conflict",

@@ -22,7 +22,7 @@ from langgraph.store.base import (
     TTLConfig,
 )
 
-from langmem_tiers.core.checks import checked_kind, checked_list, checked_whole
+from langmem_tiers.core.checks import checked_instance, checked_list, checked_whole
 from langmem_tiers.core.errors import ConfigurationError
 
 Mode = Literal["batch", "abatch"]
@@ -61,7 +61,7 @@ class TrigramEmbeddings(Embeddings):
 
     def embed_query(self, text: str) -> list[float]:
         """Return the text's vector; a query is embedded as a document is."""
-        checked_kind(text, str, "text")
+        checked_instance(text, str, "text")
         features = Counter(_trigrams(text))
         vectors = (
             [count * byte for byte in _feature_vector(feature, self.dims)]

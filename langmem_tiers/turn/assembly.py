@@ -15,8 +15,8 @@ from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_flag, utf8_bytes
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import RECALLED_HEAD
-from langmem_tiers.core.reading import caseless
-from langmem_tiers.core.values import storable
+from langmem_tiers.core.reading import fold_case
+from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.memory.recalling import recall_query
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.budget import TokenCounter, counted
@@ -195,7 +195,7 @@ def _assembled(
         assembled = replace(assembled, failed=failed, by_words=by_words)
         for name, why in failed.items():
             record.refuse(f"ask the source {name!r}", why, turn.now)
-        kept = storable(keepable(prompt, gate.policy, gate.detectors))
+        kept = replace_unstorable(keepable(prompt, gate.policy, gate.detectors))
         record.prompt = record.prompt or both_ends(kept)
         record.tokens += assembled.tokens
         record.show(assembled.fragments)
@@ -315,7 +315,7 @@ def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
 
 def _unframed(text: str) -> str:
     """Strip empty lines before a text and spaces after it; its first line stays indented."""
-    lines = storable(text).rstrip().splitlines()
+    lines = replace_unstorable(text).rstrip().splitlines()
     kept_lines = dropwhile(lambda line: not line.strip(), lines)
     return "\n".join(kept_lines)
 
@@ -410,7 +410,7 @@ class _Piece:
         """Write it."""
         memory = self.fragment.memory
         self.says(self.fragment)
-        self.said = (caseless(self.fragment.text), *(() if memory is None else (memory.place,)))
+        self.said = (fold_case(self.fragment.text), *(() if memory is None else (memory.place,)))
 
     def says(self, fragment: Fragment) -> None:
         """Say this much of it."""
@@ -454,7 +454,7 @@ class _Page:
                 piece.reason = _ELSEWHERE
             elif fragment.repeats:
                 piece.reason = f"left out: {fragment.repeats}"
-            elif memory is not None and caseless(fragment.text) == caseless(query):
+            elif memory is not None and fold_case(fragment.text) == fold_case(query):
                 piece.reason = _THE_PROMPT
             piece.needless = bool(piece.reason)
             for each in piece.said:

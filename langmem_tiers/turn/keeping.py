@@ -8,7 +8,7 @@ from typing import Any
 
 from langmem_tiers.core import checks
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import PERSONS, Destination, Source, StoreResult
+from langmem_tiers.core.memory import PERSON_SOURCES, Destination, Source, StoreResult
 from langmem_tiers.memory.remembering import new_memories
 from langmem_tiers.postgres.flow import Flow, Query, unit
 from langmem_tiers.remember.gate import Decision, Gate, Verdict, route, trust_in
@@ -227,7 +227,7 @@ def _as_memory(
         memory = replace(memory, memory_type=None)
     memory = read_once(memory, turn.memory.tiered_store.options.bounds)
     heard = going_on(turn).heard
-    if heard < 1.0 and item_fields.get("source") not in PERSONS:
+    if heard < 1.0 and item_fields.get("source") not in PERSON_SOURCES:
         source = memory.source if "source" in item_fields else Source.AGENT
         memory = replace(memory, source=source, trust=min(memory.trust, heard))
     if metadata is None:
@@ -256,7 +256,7 @@ def _route_of(turn: Turn, memory: NewMemory) -> Route:
         )
     if memory.memory_type is not None:
         return Route(destinations=(route(memory.memory_type),))
-    named = checks.label(memory.metadata.get("memory_type"), "memory_type of the metadata")
+    named = checks.checked_label(memory.metadata.get("memory_type"), "memory_type of the metadata")
     if named is not None:
         to = Destination(turn.memory.types.get(named).name, "its metadata names the type")
     elif memory.speaker is not None:
@@ -395,7 +395,7 @@ def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> Flow[N
             stays so. The commit refuses a step whose goal is closed by then, by itself.
     """
     going_on(turn)
-    goal = checks.name(goal_id, "goal_id")
+    goal = checks.checked_name(goal_id, "goal_id")
     step = ProgressDelta(delta=delta, reason=reason, at=turn.now)
     step = replace(step, reason=shown(step.reason, turn.memory.gate))
     with changing(turn):

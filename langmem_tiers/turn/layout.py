@@ -9,12 +9,12 @@ from string import Formatter
 from typing import Any, Final
 
 from langmem_tiers.core import prompts
-from langmem_tiers.core.checks import checked_kind, checked_list, checked_number
+from langmem_tiers.core.checks import checked_instance, checked_list, checked_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.reading import listed
+from langmem_tiers.core.reading import word_set
 from langmem_tiers.core.types import PROSPECTIVE
-from langmem_tiers.core.values import storable
+from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.recall.fence import fields_of, indented, labelled, quoted
 
 CUT: Final = "[…]"
@@ -92,7 +92,7 @@ class Fragment:
     def provenance(self) -> dict[str, Any]:
         """Return where it comes from and why it is there, as JSON."""
         names = ("source", "version", "rationale", *(("key",) if self.key is not None else ()))
-        return {name: storable(getattr(self, name)) for name in names}
+        return {name: replace_unstorable(getattr(self, name)) for name in names}
 
 
 def _whole_words(body: str) -> str:
@@ -122,7 +122,7 @@ class Section:
 
 VERBATIM: Final = "{content}"
 MESSAGE: Final = "{stamp}{speaker}{origin}: {content}"
-FIELDS: Final = listed(
+FIELDS: Final = word_set(
     "content key tier memory_type date when stamp handle speaker by role relevance origin source"
 )
 """What an `item` may say of a fragment."""
@@ -231,7 +231,7 @@ class Layout:
 
     def with_stage(self, stage: Stage, *, before: str | None = None) -> Layout:
         """This layout with a stage: at the end, before that of a source, or in its own's place."""
-        checked_kind(stage, Stage, "stage")
+        checked_instance(stage, Stage, "stage")
         names = [present.source for present in self.stages]
         named: object = before
         if named is not None and (not isinstance(named, str) or named not in names):

@@ -20,9 +20,9 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection
 from langmem_tiers.core.options import RECALL_OPTIONS
-from langmem_tiers.core.reading import plain
-from langmem_tiers.core.tracing import recalling
-from langmem_tiers.core.values import storable
+from langmem_tiers.core.reading import printable_line
+from langmem_tiers.core.tracing import trace_recall
+from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.memory import recalling as recalls
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import recall_query
@@ -94,7 +94,7 @@ class MemorySource:
         questions = {} if alone else circumstances(metadata["sections"], stages)
         recalled = unit(_recalled(ask, questions, metadata, memory, newest=newest and not alone))
         about = {"query": beginning, "informed_by": questions or None, **asked}
-        memories = yield from recalling(f"recall {self.name}", memory, about, recalled)
+        memories = yield from trace_recall(f"recall {self.name}", memory, about, recalled)
         late = [
             newest and place >= NEWEST and not memory.score for place, memory in enumerate(memories)
         ]
@@ -275,7 +275,7 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[
     spoken_memories = unit(
         single(recalls.recall(memory, [ask], lambda _: True, turn=metadata["turn"]))
     )
-    memories = yield from recalling(
+    memories = yield from trace_recall(
         "recall conversation", memory, {"filter": spoken}, spoken_memories
     )
     return [
@@ -305,7 +305,7 @@ def _said(messages: Iterable[Any]) -> Iterable[Fragment]:
         key = getattr(message, "id", None)
         named = message.name if isinstance(message, HumanMessage) else None
         yield Fragment(
-            text=storable(text),
+            text=replace_unstorable(text),
             source="conversation",
             version=when,
             rationale="said in this conversation",
@@ -381,7 +381,7 @@ def _summary(older: Sequence[Fragment]) -> Fragment:
 
 def _ends(text: str) -> str:
     """Return how a text begins and ends, in one line: what is asked or decided often comes last."""
-    line = plain(text)
+    line = printable_line(text)
     if len(line) <= _BEGINNING + len(CUT) + _END:
         return line
     return f"{line[:_BEGINNING].rstrip()} {CUT} {line[-_END:].lstrip()}"

@@ -12,7 +12,7 @@ from math import hypot
 from operator import mul
 from typing import Any, Self
 
-from langmem_tiers.core.checks import label
+from langmem_tiers.core.checks import checked_label
 from langmem_tiers.core.errors import (
     ConflictError,
     DatabaseError,
@@ -20,9 +20,9 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import Place, Tier, encode
+from langmem_tiers.core.memory import Place, Tier, encode_namespace
 from langmem_tiers.core.reading import exact_words
-from langmem_tiers.core.values import storable
+from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.core.vectors import PackedVector, pack_all
 from langmem_tiers.learn import skills
 from langmem_tiers.memory.base import checked_limit
@@ -135,7 +135,11 @@ def _ending(
     context_fields = {
         name: getattr(turn.context, name) for name in ("project_id", "session_id", "user_id")
     }
-    whose = {name: storable(value) for name, value in context_fields.items() if value is not None}
+    whose = {
+        name: replace_unstorable(value)
+        for name, value in context_fields.items()
+        if value is not None
+    }
     detail = {"began": record.began.isoformat(), **whose, **detail}
     return traces.TurnEvent(kind=kind, at=at, reasons=(reason,), detail=detail)
 
@@ -194,7 +198,7 @@ class _Commit:
         locks, moment = [traces.lock_name(self.context, self.record.turn)], self.store.moment()
         looks = [traces.ended_call(self.context, self.record.turn)]
         if self.seen is not None:
-            locks.append((*encode(self.context.namespace(Tier.WORKING)), _TRACES))
+            locks.append((*encode_namespace(self.context.namespace(Tier.WORKING)), _TRACES))
             looks.append(skills.recent_traces(self.context, moment))
         if self.lessons:
             locks.append((self.context.root, "", LOCK))
@@ -305,7 +309,7 @@ class _Commit:
         alive_at = self.store.moment().alive_at
         params = {**self.context.whose, "keys": list(self.record.evicted), "alive_at": alive_at}
         rows = yield from rows_of("known_keys", **params)
-        own = {encode(place) for tier in Tier for place in self.context.places(tier)}
+        own = {encode_namespace(place) for tier in Tier for place in self.context.places(tier)}
         places = [(Place(tenant, namespace), key) for key, tenant, namespace, _ in rows]
         return [Write(place=place, key=key, value=None) for place, key in places if place in own]
 
@@ -482,8 +486,8 @@ def turns(
         limit: How many at most: 0 to 1,000.
         session_id: Only those of this session.
     """
-    context, session = turn.context, label(session_id, "session_id")
-    project = None if context.project_id is None else storable(context.project_id)
+    context, session = turn.context, checked_label(session_id, "session_id")
+    project = None if context.project_id is None else replace_unstorable(context.project_id)
     params = {**context.whose, "limit": checked_limit(limit)}
     ended = rows_of("turns_ended", **params, session=session, project=project)
     return map_result(ended, _ended_turns)

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final
 
 import yaml  # type: ignore[import-untyped]  # no stubs are pinned
 
-from langmem_tiers.core.checks import by, checked_strings, record, utf8_bytes
+from langmem_tiers.core.checks import checked_strings, record, utf8_bytes, validated_by
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.recall.fence import labelled
 from langmem_tiers.turn.layout import Fragment, Section
@@ -44,8 +44,10 @@ def _named(value: object, name: str) -> str:
     return str(value)
 
 
-_Text = Annotated[str, by(_checked_text)]
-_Texts = Annotated[Sequence[str], by(lambda value, name: tuple(checked_strings(value, name)))]
+_Text = Annotated[str, validated_by(_checked_text)]
+_Texts = Annotated[
+    Sequence[str], validated_by(lambda value, name: tuple(checked_strings(value, name)))
+]
 
 
 @record
@@ -64,7 +66,7 @@ class Persona:
         ```
     """
 
-    persona_name: Annotated[str, by(_named)]
+    persona_name: Annotated[str, validated_by(_named)]
     backstory: _Text = ""
     communication_tone: _Text = ""
     voice_traits: _Texts = ()

@@ -13,11 +13,16 @@ from uuid import NAMESPACE_OID, uuid5
 
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError
 
-from langmem_tiers.core.checks import MAX_NAMESPACE_BYTES, checked_mapping, checked_number, share
+from langmem_tiers.core.checks import (
+    MAX_NAMESPACE_BYTES,
+    checked_mapping,
+    checked_number,
+    checked_share,
+)
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source
-from langmem_tiers.core.values import storable
+from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.learn.reflexion import (
     FAILED_ATTEMPT,
     FailedAttempt,
@@ -286,7 +291,7 @@ def called(
     if call_id is not None and not isinstance(call_id, str):
         raise InvalidTypeError(f"call_id is a string or None, not {short(call_id)}")
     named: object = tool_name  # a model calls any name
-    tool = checked_text(storable(named) if isinstance(named, str) else named, "tool_name")
+    tool = checked_text(replace_unstorable(named) if isinstance(named, str) else named, "tool_name")
     arguments = {_text(name): value for name, value in (parameters or {}).items()}
     written = {name: _said(argument) for name, argument in arguments.items()}
     whole = "\n".join((*written, *written.values()))
@@ -299,8 +304,8 @@ def called(
         result=both_ends(came) if error is None else None,
         error=None if error is None else both_ends(came),
         seconds=duration,
-        relevance=share(relevance, "relevance"),
-        call_id=None if call_id is None else storable(call_id),
+        relevance=checked_share(relevance, "relevance"),
+        call_id=None if call_id is None else replace_unstorable(call_id),
     )
     return invocation, f"{tool}\n{whole}\n{came}"
 
@@ -322,9 +327,9 @@ def _text(value: object) -> str:
     """Return what a value says of itself, or how it begins where it cannot."""
     try:
         nested = isinstance(value, Mapping | list)
-        return storable(json.dumps(value, ensure_ascii=False) if nested else str(value))
+        return replace_unstorable(json.dumps(value, ensure_ascii=False) if nested else str(value))
     except Exception:  # noqa: BLE001 - a caller's object can raise anything when it is shown
-        return storable(short(value, LONGEST_RESULT))
+        return replace_unstorable(short(value, LONGEST_RESULT))
 
 
 def _said(value: Any) -> str:

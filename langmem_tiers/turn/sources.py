@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, Final
 
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
-from langmem_tiers.core.reading import caseless
-from langmem_tiers.core.threads import Daemons, adone_by, answer_awaited, done_by
+from langmem_tiers.core.reading import fold_case
+from langmem_tiers.core.threads import DaemonPool, agather_before, call_async, gather_before
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.state import EMOTION, GOAL, TASK, ShortTermSnapshot, Whose, look
@@ -33,7 +33,7 @@ _QUERIES: Final = {
     "What governance rules apply?": ("governance", False),
 }
 """What an identity is asked, where a mapping has the answer, and whether the mode is told."""
-_ASIDE: Final = Daemons(32)
+_ASIDE: Final = DaemonPool(32)
 """Where functions are asked side by side, and those that are waited for no longer than so long; one
 that hangs keeps its thread, so that there is an end to them: as many as `asyncio` has at most."""
 
@@ -176,10 +176,14 @@ def answered(
     ]
 
     def call() -> list[Outcome | None]:
-        return [each() for each in calls] if daemons is None else done_by(seconds, calls, daemons)
+        return (
+            [each() for each in calls]
+            if daemons is None
+            else gather_before(seconds, calls, daemons)
+        )
 
     outcomes: list[Outcome | None] = yield Ask(
-        call, partial(adone_by, seconds, acalls, len(acalls))
+        call, partial(agather_before, seconds, acalls, len(acalls))
     )
     late = TimeoutError(f"there was no answer within {seconds or 0:g} seconds")
     by_source = {id(source): list[Outcome]() for source, _ in functions}
@@ -217,9 +221,9 @@ def _outcome(verb: Any, *arguments: Any) -> Outcome:
     return answer, None
 
 
-async def _aoutcome(averb: Any, daemons: Daemons | None, *arguments: Any) -> Outcome:
+async def _aoutcome(averb: Any, daemons: DaemonPool | None, *arguments: Any) -> Outcome:
     try:
-        return await answer_awaited(averb, *arguments, daemons=daemons), None
+        return await call_async(averb, *arguments, daemons=daemons), None
     except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
         return None, error
 
@@ -258,7 +262,7 @@ def _identity(answers: Sequence[Any]) -> Section:
     for question, answer in zip(_QUERIES, answers, strict=True):
         ids: set[str] = set()
         for fragment in items_of(answer, "identity", question):
-            text, why = caseless(fragment.text), ""
+            text, why = fold_case(fragment.text), ""
             if fragment.key in ids:
                 why = f"another answer to {question!r} has the id {fragment.key!r}"
             elif text in question_of:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal, get_args
 from urllib.parse import quote
 
-from langmem_tiers.core.checks import by, checked_number, record
+from langmem_tiers.core.checks import checked_number, record, validated_by
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     BudgetExceededError,
@@ -19,8 +19,8 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.core.memory import Place, StoreResult, Tier
-from langmem_tiers.core.reading import LINE, plain, shortened
-from langmem_tiers.core.values import storable
+from langmem_tiers.core.reading import LINE_LENGTH, printable_line, shorten_line
+from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.gate import Decision, Gate, Verdict
 from langmem_tiers.remember.new import NewMemory
@@ -52,12 +52,12 @@ class Budget:
         InvalidInputError: for a limit below 0, or what is no number.
     """
 
-    tokens: Annotated[int | None, by(limit)] = 8000
+    tokens: Annotated[int | None, validated_by(limit)] = 8000
     """Tokens of context that are assembled in the turn, all calls together (specification of the
     context pipeline: 8,000)."""
-    events: Annotated[int | None, by(limit)] = None
+    events: Annotated[int | None, validated_by(limit)] = None
     """What the turn may do: assemble, track, memorize and note progress, each call once."""
-    seconds: Annotated[float | None, by(limit)] = None
+    seconds: Annotated[float | None, validated_by(limit)] = None
     """The time that it may take, by the store's clock, waits for people included. A context is
     assembled by then, without the sources that have not answered. A commit is never too late."""
 
@@ -137,9 +137,9 @@ class TurnEvent:
 
     def __str__(self) -> str:
         """When, what, and why."""
-        about = f" {plain(self.key)}" if self.key is not None else ""
-        content = f" ({plain(self.detail['content'])})" if "content" in self.detail else ""
-        why = shortened("; ".join(self.reasons), LINE)
+        about = f" {printable_line(self.key)}" if self.key is not None else ""
+        content = f" ({printable_line(self.detail['content'])})" if "content" in self.detail else ""
+        why = shorten_line("; ".join(self.reasons), LINE_LENGTH)
         return f"{self.at:%H:%M:%S} {self.kind}{about}: {why}{content}"
 
     def to_state(self) -> dict[str, Any]:
@@ -156,7 +156,9 @@ class TurnTrace:
 
     def __str__(self) -> str:
         """A line for the turn, and one for each event."""
-        return "\n".join([f"turn {plain(self.turn)}", *(f"  {event}" for event in self.events)])
+        return "\n".join(
+            [f"turn {printable_line(self.turn)}", *(f"  {event}" for event in self.events)]
+        )
 
     def of_kind(self, kind: Kind) -> list[TurnEvent]:
         """The events of one kind."""
@@ -188,8 +190,8 @@ class EndedTurn:
 
     def __str__(self) -> str:
         """When, which, how it ended, and why."""
-        why = shortened(self.reason, LINE)
-        return f"{self.at:%Y-%m-%d %H:%M:%S} {plain(self.turn)} {self.kind}: {why}"
+        why = shorten_line(self.reason, LINE_LENGTH)
+        return f"{self.at:%Y-%m-%d %H:%M:%S} {printable_line(self.turn)} {self.kind}: {why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -401,7 +403,7 @@ def is_of(context: MemoryContext, ended: Mapping[str, Any]) -> bool:
     project, user = context.project_id, ended.get("user_id")
     if user not in (None, context.user_id):
         return False
-    return project is None or ended.get("project_id") == storable(project)
+    return project is None or ended.get("project_id") == replace_unstorable(project)
 
 
 # What a trace may show

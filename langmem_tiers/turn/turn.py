@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Self
 from uuid import uuid4
 
-from langmem_tiers.core.checks import checked_flag, checked_kind, label
+from langmem_tiers.core.checks import checked_flag, checked_instance, checked_label
 from langmem_tiers.core.errors import (
     BudgetExceededError,
     InvalidInputError,
@@ -91,7 +91,7 @@ class Turn:
         self.memory, self.context, self.runner = memory, memory.context, memory.runner
         self.budget = Budget() if budget is None else budget
         self.layout = layout
-        self.mode = label(mode, "mode")
+        self.mode = checked_label(mode, "mode")
         self.settings = OrchestratorSettings() if settings is None else settings
         self.sources, self.own_sources, self.beside = built_in(), set[str](), set[str]()
         for name, source in (sources or {}).items():
@@ -105,7 +105,7 @@ class Turn:
         """What it left behind, once it is committed."""
         self.lock = threading.Lock()
         """Held by whoever changes the record."""
-        self._turn_id = label(turn_id, "turn_id")
+        self._turn_id = checked_label(turn_id, "turn_id")
 
     def __repr__(self) -> str:
         """Return whose turn it is, and how far."""
@@ -146,7 +146,7 @@ class Turn:
                 f"there is a source {name!r} already: register it with replace=True to put this "
                 "one in its place, or under another name"
             )
-        if stage is not None and checked_kind(stage, Stage, "stage").source != name:
+        if stage is not None and checked_instance(stage, Stage, "stage").source != name:
             raise InvalidInputError(f"the stage of {name!r} names the source {stage.source!r}")
         self.sources[name] = as_source(name, source)
         self.own_sources.add(name)

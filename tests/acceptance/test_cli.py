@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore, local_index
 from langmem_tiers.cli.app import app
-from langmem_tiers.core.memory import encode
+from langmem_tiers.core.memory import encode_namespace
 from langmem_tiers.importers import Format
 from langmem_tiers.store.write import lock_call
 from tests.support.servers import blocked, wait_until
@@ -407,7 +407,7 @@ def test_an_interrupted_import_exits_with_130_and_keeps_what_was_written(
     many = [{"content": f"Note {i} is short.", "key": str(i)} for i in range(1_000)]
     path = written(tmp_path / "many.jsonl", many)
     with TieredStore.from_conn_string(url) as store, psycopg.connect(url) as another:
-        place = encode(MemoryContext(tenant="acme").namespace(Tier.WORKING))
+        place = encode_namespace(MemoryContext(tenant="acme").namespace(Tier.WORKING))
         lock = lock_call([(*place, "700")], store.options).params
         another.execute("SELECT pg_advisory_xact_lock(%s, %s)", (lock["lock"], lock["buckets"][0]))
         importing = subprocess_of("import", str(path), "--url", url, "--tenant", "acme")

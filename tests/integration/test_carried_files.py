@@ -18,7 +18,7 @@ from langmem_tiers import Bounds, TieredStore
 from langmem_tiers.carry.file import Reader, as_json
 from langmem_tiers.carry.rows import Tables, tables_of
 from langmem_tiers.carry.transfer import look
-from langmem_tiers.core.carried import CARRIED
+from langmem_tiers.core.carried import EXPORTED_TABLES
 from langmem_tiers.core.errors import InvalidInputError, TieredMemoryError
 from tests.support.carrying import changed, lines_of, rich, tenant_rows, wipe, write_lines
 from tests.support.coordinating import coordinator
@@ -95,7 +95,7 @@ def kept(shared_url: str, tmp_path_factory: pytest.TempPathFactory) -> Kept:
         rich(store, shared_url, found.path.with_name("cold"), 6)
         coordinator(store).admin.export_tenant(found.path)
     with psycopg.connect(shared_url) as conn:
-        found.tables = tables_of(conn.execute(COLUMNS, [list(CARRIED)]).fetchall())
+        found.tables = tables_of(conn.execute(COLUMNS, [list(EXPORTED_TABLES)]).fetchall())
     return found
 
 
@@ -257,7 +257,7 @@ def test_so_are_thousands(kept: Kept, data: st.DataObject) -> None:
 
 def check_values(kept: Kept, url: str, data: st.DataObject) -> None:
     """One value of one row is another one; what is imported all the same is there."""
-    table = data.draw(st.sampled_from(sorted(set(CARRIED))))
+    table = data.draw(st.sampled_from(sorted(set(EXPORTED_TABLES))))
     name = data.draw(st.sampled_from(sorted(kept.tables[table].model_fields)))
     value = data.draw(st.one_of(st.sampled_from(HOSTILE).map(loaded), st.integers(), st.text()))
     path = changed(kept.path, table, lambda row: row.update({name: value}))

@@ -21,7 +21,7 @@ import pytest
 from langmem_tiers import GatePolicy, MemoryContext, TieredStore
 from langmem_tiers.carry import transfer
 from langmem_tiers.carry.rows import OWN
-from langmem_tiers.core.carried import CARRIED, IDS, KEPT, LEFT
+from langmem_tiers.core.carried import EXPORTED_TABLES, ID_COLUMNS, PROOF_TABLES, UNEXPORTED_TABLES
 from langmem_tiers.core.errors import (
     ConfigurationError,
     ConflictError,
@@ -108,20 +108,22 @@ def other_url(new_url: Callable[[], str]) -> str:
 def test_every_table_that_has_a_tenant_is_carried_or_stays_for_a_reason(url: str) -> None:
     """A new table has to be in one of both lists, and its ids among the ids."""
     walled = {name.removeprefix("memory.") for name in walled_tables(url) if "memory." in name}
-    assert {name for name in walled if "." not in name} == CARRIED.keys() | LEFT.keys()
-    assert not CARRIED.keys() & LEFT.keys()
-    assert set(list(CARRIED)[-len(KEPT) :]) == KEPT
+    assert {
+        name for name in walled if "." not in name
+    } == EXPORTED_TABLES.keys() | UNEXPORTED_TABLES.keys()
+    assert not EXPORTED_TABLES.keys() & UNEXPORTED_TABLES.keys()
+    assert set(list(EXPORTED_TABLES)[-len(PROOF_TABLES) :]) == PROOF_TABLES
     with psycopg.connect(url) as conn:
         columns = conn.execute(CATALOG).fetchall()
-    for table, order in CARRIED.items():
+    for table, order in EXPORTED_TABLES.items():
         keys = {*order.split(", "), "tenant"}
         assert keys == {name for of, name, _, leads in columns if of == table and leads}, table
     large = {(of, name) for of, name, kind, _ in columns if kind.startswith("bigint")}
-    of_ids = {(of, name) for of, name in large if of in CARRIED} - COUNTS
-    assert {name for _, name in of_ids} == IDS
-    assert {kind for of, name, kind, _ in columns if of in CARRIED and name in IDS} == {
-        *("bigint", "bigint[]")
-    }
+    of_ids = {(of, name) for of, name in large if of in EXPORTED_TABLES} - COUNTS
+    assert {name for _, name in of_ids} == ID_COLUMNS
+    assert {
+        kind for of, name, kind, _ in columns if of in EXPORTED_TABLES and name in ID_COLUMNS
+    } == {*("bigint", "bigint[]")}
 
 
 def test_what_is_exported_wiped_and_imported_is_equal_row_for_row_and_recalled_alike(
@@ -137,7 +139,7 @@ def test_what_is_exported_wiped_and_imported_is_equal_row_for_row_and_recalled_a
     assert tenant_rows(url) == before
     assert recalled(store) == answers
     assert digest(url, "beta") == others
-    assert report.rows == {name: len(before[f"memory.{name}"]) for name in CARRIED}
+    assert report.rows == {name: len(before[f"memory.{name}"]) for name in EXPORTED_TABLES}
     assert (report.shift, report.resumed_after, report.forgotten, report.held) == (0, 0, (), 0)
     assert count(url, "imports") == 0
     assert one(url, "SELECT last_value FROM memory.memory_ids") >= one(
@@ -476,7 +478,7 @@ def test_what_was_forgotten_here_stays_gone_with_what_quotes_it_until_it_is_read
     own.forget(key=KEY)
     dead = tenant_rows(url, "acme")
     with psycopg.connect(url) as conn:
-        for name in before.keys() - {f"memory.{one}" for one in KEPT}:
+        for name in before.keys() - {f"memory.{one}" for one in PROOF_TABLES}:
             conn.execute(f"DELETE FROM {name} WHERE tenant = 'acme'".encode())  # noqa: S608
     report = coordinator(store).admin.import_tenant(export)
     assert KEY in report.forgotten
@@ -488,11 +490,11 @@ def test_what_was_forgotten_here_stays_gone_with_what_quotes_it_until_it_is_read
     assert own.get("approvals") is not None
 
     with psycopg.connect(url) as conn:
-        for name in before.keys() - {f"memory.{one}" for one in KEPT}:
+        for name in before.keys() - {f"memory.{one}" for one in PROOF_TABLES}:
             conn.execute(f"DELETE FROM {name} WHERE tenant = 'acme'".encode())  # noqa: S608
     assert coordinator(store).admin.import_tenant(export, readmit=True).forgotten == ()
     after = tenant_rows(url)
-    kept = {f"memory.{one}" for one in KEPT}
+    kept = {f"memory.{one}" for one in PROOF_TABLES}
     assert {k: v for k, v in after.items() if k not in kept} == {
         k: v for k, v in before.items() if k not in kept
     }

@@ -12,7 +12,7 @@ import pytest
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.steps import read_memories
-from langmem_tiers.core.memory import encode
+from langmem_tiers.core.memory import encode_namespace
 from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.store.write import lock_call
 from tests.support.coordinating import coordinator
@@ -109,7 +109,7 @@ def test_a_home_is_a_namespace_without_its_own_session_at_the_end(
 ) -> None:
     for namespace, (session, _) in HOMES.items():
         labels = ("acme", *namespace.split(".")[:-1])
-        assert encode(labels).namespace == namespace
+        assert encode_namespace(labels).namespace == namespace
         told = {"session_id": session} if session else {}
         store.put(labels, f"in {namespace}", {"content": TEA, **told})
     found = store.run(read_memories(cycle(store), column(url, "id").values()))

@@ -13,7 +13,7 @@ import pytest
 
 from langmem_tiers import TieredStore
 from langmem_tiers.carry.rows import Tables, check_row, tables_of
-from langmem_tiers.core.carried import CARRIED
+from langmem_tiers.core.carried import EXPORTED_TABLES
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.postgres.flow import rows_of
 from tests.support.carrying import changed, lines_of, tenant_rows, wipe, write_lines
@@ -40,7 +40,7 @@ def kept(shared_url: str, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     with TieredStore(shared_url, index=text_index(), clock=Clock()) as store:
         various(store, shared_url, path.with_name("cold"))
         coordinator(store).admin.export_tenant(path)
-        columns = store.run(rows_of("carried_columns", names=list(CARRIED)))
+        columns = store.run(rows_of("carried_columns", names=list(EXPORTED_TABLES)))
     return Kept(path, tables_of(columns))
 
 

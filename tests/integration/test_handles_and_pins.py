@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers import GatePolicy, MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Recollection, as_handle, handle_of
+from langmem_tiers.core.memory import Recollection, handle_of, parse_handle
 from langmem_tiers.memory.remembering import PINNED_TOKENS
 from tests.support.opening import Clock
 
@@ -54,7 +54,7 @@ def test_the_database_computes_the_same_handles(url: str, namespace: list[str], 
         ).fetchone()
     assert row == (handle_of(namespace, key),)
     assert len(handle_of(namespace, key)) == 6
-    assert as_handle(f"[{handle_of(namespace, key)}]") == handle_of(namespace, key)
+    assert parse_handle(f"[{handle_of(namespace, key)}]") == handle_of(namespace, key)
 
 
 VERBS: dict[str, Callable[[MemoryCoordinator, str], object]] = {

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import ReviewResult, facts
+from langmem_tiers.core.memory import ReviewResult, recollection_fields
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.remember.review import Reviewer, Reviewers
 from tests.support.coordinating import Caller, calling, coordinator, keys
@@ -75,7 +75,7 @@ async def test_the_best_of_three_times_the_limit_are_returned_by_relevance(
     assert found[0].evidence["relevance"] == int(found[0].key) / 10
     assert sum(found[0].explanation.values()) == pytest.approx(found[0].score)
     assert f"relevance 0.{found[0].key}0, number 0.{found[0].key}0: its number is" in str(found[0])
-    json.dumps(facts(found[0]))
+    json.dumps(recollection_fields(found[0]))
 
 
 async def test_nobody_reviews_unless_asked_to_and_nothing_without_a_query(

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from langmem_tiers import Recollection, TieredStore
-from langmem_tiers.core.carried import LEFT
+from langmem_tiers.core.carried import UNEXPORTED_TABLES
 from tests.support.archives import execute, fill
 from tests.support.coordinating import coordinator
 from tests.support.forgetting import everywhere
@@ -80,7 +80,7 @@ def tenant_rows(url: str, tenant: str = "acme") -> dict[str, list[str]]:
     with psycopg.connect(url) as conn:
         conn.execute("SET timezone = 'UTC'")
         for name in walled_tables(url):
-            if name.startswith("memory.") and name.removeprefix("memory.") not in LEFT:
+            if name.startswith("memory.") and name.removeprefix("memory.") not in UNEXPORTED_TABLES:
                 query = f"SELECT t::text FROM {name} t WHERE tenant = %s ORDER BY 1"  # noqa: S608 - names of the catalog
                 found[name] = [row[0] for row in conn.execute(query.encode(), [tenant])]
     return found

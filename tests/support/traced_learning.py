@@ -29,7 +29,7 @@ from langmem_tiers import (
     create_consolidation_graph,
 )
 from langmem_tiers.core.errors import DatabaseUnavailableError, InvalidInputError
-from langmem_tiers.core.tracing import tracing
+from langmem_tiers.core.tracing import is_tracing
 from langmem_tiers.graph.learn import (
     create_evolution_node,
     create_outcome_node,
@@ -156,7 +156,7 @@ async def learning(url: str, clock: Clock) -> None:
 
 async def as_a_trace(name: str, call: Caller, clock: Clock) -> None:
     """Every verb below one run, if this is traced."""
-    with trace(name, client=get_cached_client() if tracing() else None):
+    with trace(name, client=get_cached_client() if is_tracing() else None):
         await alone(call, clock)
 
 
@@ -185,7 +185,7 @@ def main(url: str) -> None:
     """Learn, and send what is traced of it."""
     asyncio.run(learning(url, Clock()))
     without_a_server(url)
-    if tracing():
+    if is_tracing():
         wait_for_all_tracers()
         get_cached_client().flush()
 

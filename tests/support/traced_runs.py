@@ -23,7 +23,7 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
-from langmem_tiers.core.tracing import tracing
+from langmem_tiers.core.tracing import is_tracing
 from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from langmem_tiers.graph.recall import MemoryState, TieredMemoryRetriever, create_recall_node
 from tests.support.agents import calls, scripted
@@ -98,7 +98,7 @@ def main(url: str) -> None:
     with TieredStore(url, index=text_index()) as store:
         blocking(store)
         asyncio.run(awaiting(store))
-    if tracing():
+    if is_tracing():
         wait_for_all_tracers()
         get_cached_client().flush()
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers import LocalEmbeddings
-from langmem_tiers.core.reading import words_in
+from langmem_tiers.core.reading import distinct_words
 from langmem_tiers.recall.matching import Searched, likeness
 from langmem_tiers.recall.question import read_question
 from tests.unit.test_evidence import candidate
@@ -63,6 +63,6 @@ def test_without_words_or_vectors_nothing_is_alike() -> None:
 
 
 def test_the_words_of_a_text_are_letters_and_digits_in_lower_case() -> None:
-    assert words_in("Don't tell Zoë: it's 5 o'clock, zoë!") == (
+    assert distinct_words("Don't tell Zoë: it's 5 o'clock, zoë!") == (
         "don't", "tell", "zoë", "it's", "5", "o'clock",
     )  # fmt: skip

@@ -29,7 +29,7 @@ from langmem_tiers.consolidate.policy import (
 from langmem_tiers.consolidate.report import add_counts
 from langmem_tiers.consolidate.steps import StepFinding, StoredMemory
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
-from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.reading import normalise
 from tests.support.stored import NOON, stored
 
 SOON = timedelta(minutes=10)
@@ -134,7 +134,7 @@ def test_what_repeats_knows_no_order_never_chains_and_leaves_nothing_to_merge(
     assert repeated(shuffled, within=within) == found
     for one in found:
         for other in one.others:
-            texts_of = (normalised(memories[id_].content) for id_ in (one.survivor, other))
+            texts_of = (normalise(memories[id_].content) for id_ in (one.survivor, other))
             assert len({*texts_of}) == 1
             assert one.survivor < other <= one.survivor + minutes
     gone = {other for one in found for other in one.others}

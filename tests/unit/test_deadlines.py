@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from langmem_tiers.core.threads import Daemons, adone_by, done_by
+from langmem_tiers.core.threads import DaemonPool, agather_before, gather_before
 from langmem_tiers.postgres.driver import Deadline
 from tests.support.servers import wait_until
 
@@ -27,7 +27,7 @@ def test_calls_are_made_at_once_in_their_callers_context_and_answered_in_their_o
 
     token = WHO.set("ada")
     try:
-        answers = done_by(30, [partial(one, n) for n in range(4)], Daemons(4))
+        answers = gather_before(30, [partial(one, n) for n in range(4)], DaemonPool(4))
     finally:
         WHO.reset(token)
     assert answers == [(n, "ada") for n in range(4)]
@@ -36,11 +36,11 @@ def test_calls_are_made_at_once_in_their_callers_context_and_answered_in_their_o
         raise LookupError("no")
 
     with pytest.raises(LookupError):
-        done_by(30, [fails], Daemons(1))
+        gather_before(30, [fails], DaemonPool(1))
 
 
 def test_no_more_are_made_at_once_than_there_are_threads_and_none_is_kept() -> None:
-    daemons, running, most = Daemons(3), [0], [0]
+    daemons, running, most = DaemonPool(3), [0], [0]
     lock = threading.Lock()
 
     def one() -> None:
@@ -50,13 +50,13 @@ def test_no_more_are_made_at_once_than_there_are_threads_and_none_is_kept() -> N
         with lock:
             running[0] -= 1
 
-    done_by(None, [one] * 50, daemons)
+    gather_before(None, [one] * 50, daemons)
     assert 1 <= most[0] <= 3
     assert daemons.submit(lambda: threading.current_thread().daemon).result(30)
 
 
 def test_an_idle_thread_takes_the_next_call_holds_nothing_and_ends_when_told() -> None:
-    daemons, me = Daemons(3, idle_seconds=60), threading.current_thread
+    daemons, me = DaemonPool(3, idle_seconds=60), threading.current_thread
     first = daemons.submit(me).result(30)
     wait_until(lambda: daemons._free == 1)
     assert daemons.submit(me).result(30) is first
@@ -80,19 +80,19 @@ def test_an_idle_thread_takes_the_next_call_holds_nothing_and_ends_when_told() -
 
 
 def test_one_that_is_at_work_is_not_waited_for() -> None:
-    daemons, go = Daemons(2, idle_seconds=60), threading.Event()
+    daemons, go = DaemonPool(2, idle_seconds=60), threading.Event()
     slow = daemons.submit(lambda: go.wait(30))
     daemons.end_idle()
     go.set()
     assert slow.result(30)
-    brief = Daemons(1)
+    brief = DaemonPool(1)
     thread = brief.submit(threading.current_thread).result(30)
     thread.join(30)
     assert not thread.is_alive()
 
 
 def test_what_is_not_done_in_time_is_none_and_what_was_not_begun_never_is() -> None:
-    daemons, go, begun = Daemons(1), threading.Event(), []
+    daemons, go, begun = DaemonPool(1), threading.Event(), []
 
     def slow() -> str:
         begun.append("slow")
@@ -103,14 +103,14 @@ def test_what_is_not_done_in_time_is_none_and_what_was_not_begun_never_is() -> N
         begun.append("never")
         return "never"
 
-    assert done_by(0.05, [slow, never], daemons) == [None, None]
+    assert gather_before(0.05, [slow, never], daemons) == [None, None]
     go.set()
     assert daemons.submit(lambda: "next").result(30) == "next"
     assert begun == ["slow"]
 
 
 def test_threads_are_begun_anew_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    daemons, go = Daemons(1), threading.Event()
+    daemons, go = DaemonPool(1), threading.Event()
     first = daemons.submit(lambda: go.wait(30))
     monkeypatch.setattr(os, "getpid", lambda: -1)  # as a child of this process sees it
 
@@ -133,9 +133,9 @@ async def test_on_a_loop_what_is_late_is_cancelled_and_the_rest_is_answered() ->
     async def quick() -> str:
         return "quick"
 
-    assert await adone_by(0.05, [slow, quick], 2) == [None, "quick"]
+    assert await agather_before(0.05, [slow, quick], 2) == [None, "quick"]
     await asyncio.wait_for(cancelled.wait(), 30)
-    assert await adone_by(None, [], 2) == []
+    assert await agather_before(None, [], 2) == []
 
 
 def test_a_call_of_many_items_has_the_time_for_the_most_of_them_however_often_it_says_so() -> None:

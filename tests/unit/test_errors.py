@@ -68,9 +68,9 @@ def test_each_error_is_raised_with_a_code_of_its_class() -> None:
 
 def test_the_kind_of_an_error_is_its_class_and_its_code() -> None:
     late = errors.DatabaseError("too late", code="query_timeout")
-    assert errors.kind_of(late) == "DatabaseError (query_timeout)"
-    assert errors.kind_of(errors.ConflictError("changed")) == "ConflictError"
-    assert errors.kind_of(KeyError("x")) == "KeyError"
+    assert errors.error_kind(late) == "DatabaseError (query_timeout)"
+    assert errors.error_kind(errors.ConflictError("changed")) == "ConflictError"
+    assert errors.error_kind(KeyError("x")) == "KeyError"
     assert errors.has_code(late, "pool_exhausted", "query_timeout")
     assert not errors.has_code(errors.ConflictError("changed"), "lease_lost")
     foreign: Any = ValueError("x")

@@ -13,7 +13,7 @@ import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
 from langmem_tiers.core.config import StoreOptions, parse_index
-from langmem_tiers.core.threads import Work, done
+from langmem_tiers.core.threads import Work, run_sync
 from langmem_tiers.postgres.connection import in_pipeline
 from langmem_tiers.postgres.driver import drive
 from langmem_tiers.postgres.errors import find_interrupt
@@ -55,7 +55,7 @@ def flows() -> StoreFlows:
 
 def effects(work: Flow[Any]) -> list[Effect]:
     session = Script()
-    done(drive(work, session))
+    run_sync(drive(work, session))
     return session.effects
 
 
@@ -100,7 +100,7 @@ def test_a_flow_whose_effect_fails_undoes_before_its_caller_hears_of_it() -> Non
             raise RuntimeError(f"no model for {effect}")
 
     with pytest.raises(RuntimeError) as kept:  # its traceback keeps the frame of the driver alive
-        done(drive(work(), Away()))
+        run_sync(drive(work(), Away()))
     assert (undone, str(kept.value)[:8]) == ([True], "no model")
 
 
@@ -124,7 +124,7 @@ def test_work_that_a_signal_interrupts_between_two_steps_ends_as_it_does_within_
     try:
         for _ in range(100):
             with pytest.raises(KeyboardInterrupt):
-                done(work())
+                run_sync(work())
     finally:
         signal.signal(signal.SIGALRM, before)
 

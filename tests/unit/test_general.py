@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.core.reading import LOOKED_AT
+from langmem_tiers.core.reading import RULE_CHARACTERS
 from langmem_tiers.learn.general import is_plain, needs_words, neighbourhood
 
 LABELS = ["acme", "billing", "billing-service", "coder"]
@@ -114,7 +114,7 @@ def test_a_capital_says_nothing_where_a_language_capitalises_nouns() -> None:
 
 
 def test_what_is_too_long_to_be_looked_at_stays() -> None:
-    assert "too long" in needs("a " * LOOKED_AT)
+    assert "too long" in needs("a " * RULE_CHARACTERS)
 
 
 def test_a_word_that_stands_alone_is_plain_if_its_capitals_are_known() -> None:

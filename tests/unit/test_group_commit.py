@@ -19,7 +19,7 @@ from langmem_tiers.core.errors import (
     ErrorCode,
     OutcomeUnknownError,
 )
-from langmem_tiers.core.threads import Work, adone, done
+from langmem_tiers.core.threads import Work, run_async, run_sync
 from langmem_tiers.postgres import driver, group_commit
 from langmem_tiers.postgres.driver import AWAITED, BLOCKING, NEVER, Deadline
 from langmem_tiers.postgres.flow import GroupWrite, Lookup, Rows
@@ -55,7 +55,7 @@ def join_all(airline: Airline, count: int) -> list[type]:
 
     def join(item: object) -> type:
         try:
-            done(group.join(wanted(item), NEVER))
+            run_sync(group.join(wanted(item), NEVER))
         except DatabaseError as error:
             return type(error)
         return type(None)
@@ -158,7 +158,7 @@ class Noting:
         self._group = GroupCommit(self._fly, BLOCKING)
 
     def join(self, item: int) -> None:
-        done(self._group.join(wanted(item), NEVER))
+        run_sync(self._group.join(wanted(item), NEVER))
 
     def _fly(self, together: Sequence[GroupWrite], _: Deadline) -> Work[None]:
         yield from ()
@@ -195,7 +195,7 @@ class Awaited:
 
     async def write(self, item: int, times: int = 1) -> None:
         for _ in range(times):
-            await adone(self.group.join(wanted(item), NEVER))
+            await run_async(self.group.join(wanted(item), NEVER))
 
 
 async def test_tasks_share_flights_again_and_again_and_a_cancelled_caller_spoils_none() -> None:
@@ -206,7 +206,7 @@ async def test_tasks_share_flights_again_and_again_and_a_cancelled_caller_spoils
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(one) for one in results].count(asyncio.CancelledError) == 1
     assert airline.flights == [[0, 1, 2, 3, 4], [0, 1, 3, 4], [0, 1, 3, 4]]
-    await adone(airline.group.drain())
+    await run_async(airline.group.drain())
 
 
 @pytest.mark.parametrize("with_callers", [False, True])
@@ -223,7 +223,7 @@ async def test_a_flight_that_is_cancelled_is_its_first_callers_and_the_others_go
     cancelled = [isinstance(one, asyncio.CancelledError) for one in results]
     assert cancelled == [True, with_callers, with_callers]
     assert airline.flights == ([[0, 1, 2]] if with_callers else [[0, 1, 2], [1, 2]])
-    await asyncio.wait_for(adone(airline.group.drain()), 10)
+    await asyncio.wait_for(run_async(airline.group.drain()), 10)
 
 
 # Reads that share a statement

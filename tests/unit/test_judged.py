@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.data import records
 from benchmarks.judged import retries, used
-from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.reading import normalise
 
 
 def sums(lines: Callable[[], Iterator[str]]) -> list[int]:
@@ -25,7 +25,7 @@ def sums(lines: Callable[[], Iterator[str]]) -> list[int]:
 def test_no_two_statements_that_differ_are_taken_for_the_same() -> None:
     pairs = records("pairs")
     assert len(pairs) == 400
-    assert not any(normalised(one["one"]) == normalised(one["other"]) for one in pairs)
+    assert not any(normalise(one["one"]) == normalise(one["other"]) for one in pairs)
 
 
 @pytest.mark.parametrize(

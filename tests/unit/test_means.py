@@ -82,11 +82,15 @@ def test_a_question_that_sounds_like_talk_does_not_surely_need_no_memory() -> No
 
 
 def test_weights_are_read_as_they_are_written(tmp_path: Path) -> None:
-    linear_model.write(tmp_path, "means", shipped())
-    linear_model.write(tmp_path, "some", {"b": [0.5], "^ a b": [-1], ". b": [0.26]})
+    linear_model.write_weights(tmp_path, "means", shipped())
+    linear_model.write_weights(tmp_path, "some", {"b": [0.5], "^ a b": [-1], ". b": [0.26]})
 
-    assert linear_model.read(tmp_path, "means") == shipped()
-    assert linear_model.read(tmp_path, "some") == {"b": (0.5,), "^ a b": (-1.0,), ". b": (0.3,)}
+    assert linear_model.read_weights(tmp_path, "means") == shipped()
+    assert linear_model.read_weights(tmp_path, "some") == {
+        "b": (0.5,),
+        "^ a b": (-1.0,),
+        ". b": (0.3,),
+    }
     assert (tmp_path / "some.words").read_text() == ".\t^ a\t\tb\n"
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.reading import normalise
 
 
 def test_case_white_space_width_and_what_ends_a_sentence_do_not_matter_and_all_else_does() -> None:
@@ -17,7 +17,7 @@ def test_case_white_space_width_and_what_ends_a_sentence_do_not_matter_and_all_e
         "Bob likes tea.",
         "\N{FULLWIDTH LATIN CAPITAL LETTER B}ob likes tea\N{FULLWIDTH EXCLAMATION MARK}",
     ):
-        assert normalised(other) == normalised("Bob likes tea") == "bob likes tea"
+        assert normalise(other) == normalise("Bob likes tea") == "bob likes tea"
     for one, other in (
         ("Bob likes tea", "Bob likes tea?"),
         ("Use C", "Use C#"),
@@ -25,17 +25,17 @@ def test_case_white_space_width_and_what_ends_a_sentence_do_not_matter_and_all_e
         ("The limit is 3.5", "The limit is 35"),
         ("...", "!"),
     ):
-        assert normalised(one) != normalised(other)
+        assert normalise(one) != normalise(other)
 
 
 @settings(derandomize=True)
 @given(st.text())
 def test_to_compare_is_idempotent_and_case_never_matters(text: str) -> None:
-    assert normalised(normalised(text)) == normalised(f" {text}\n") == normalised(text)
+    assert normalise(normalise(text)) == normalise(f" {text}\n") == normalise(text)
 
 
 @pytest.mark.parametrize("unit", ["a ", ". ", "\u0301\u0323", "Ä"])
 def test_a_long_text_is_read_in_one_go_and_not_by_the_square_of_its_length(unit: str) -> None:
     started = time.process_time()
-    normalised(unit * 50_000)
+    normalise(unit * 50_000)
     assert time.process_time() - started < 2  # with its square it takes minutes

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from langmem_tiers import MemoryContext, Reviewer, TieredStore
 from langmem_tiers.cli.app import app
-from langmem_tiers.core.errors import ConfigurationError, masked, short
+from langmem_tiers.core.errors import ConfigurationError, mask_passwords, short
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.remember.review import Reviewers
@@ -80,7 +80,7 @@ def test_a_number_too_long_to_be_written_is_no_connection_string() -> None:
     ],
 )
 def test_a_password_is_masked_wherever_a_value_is_shown(text: str, left: str) -> None:
-    assert masked(text) == left
+    assert mask_passwords(text) == left
     assert not any(part in short({"url": text}, 400) for part in PASSWORD)
 
 

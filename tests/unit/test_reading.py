@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weakref import ref
 
-from langmem_tiers.core.reading import exact_words, sentences_of, tokens, words_in
+from langmem_tiers.core.reading import distinct_words, exact_words, split_sentences, tokens
 
 TEXT = (
     "Don't tell Zoë: it\u2019s 5 o'clock… now! Mail ann@example.org, see https://a.example/b?c=1.\n\n"
@@ -13,7 +13,7 @@ TEXT = (
 
 
 def test_sentences_end_with_a_mark_before_white_space_or_with_the_line() -> None:
-    assert sentences_of(TEXT) == [
+    assert split_sentences(TEXT) == [
         "Don't tell Zoë: it\u2019s 5 o'clock… now!",
         "Mail ann@example.org, see https://a.example/b?c=1.",
         "It costs $3.50 (C++ > C#)?",
@@ -23,11 +23,11 @@ def test_sentences_end_with_a_mark_before_white_space_or_with_the_line() -> None
 
 
 def test_words_that_have_vectors_are_letters_and_digits_each_once() -> None:
-    assert " ".join(words_in(TEXT)) == (
+    assert " ".join(distinct_words(TEXT)) == (
         "don't tell zoë it\u2019s 5 o'clock now mail ann example org see https a b c 1 it costs 3 "
         "50 猫が好き 犬も好き re use x y ok"
     )
-    assert words_in("a" * 999 + " b c") == ("a" * 999,)
+    assert distinct_words("a" * 999 + " b c") == ("a" * 999,)
 
 
 def test_of_a_long_text_no_more_is_kept_than_is_read() -> None:
@@ -38,7 +38,7 @@ def test_of_a_long_text_no_more_is_kept_than_is_read() -> None:
 
     text = Text("a b " * 100_000)
     there = ref(text)
-    words_in(text)
+    distinct_words(text)
     del text
     assert there() is None
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import StrictBool, StrictInt
 
-from langmem_tiers.core.checks import by, number, record, whole
+from langmem_tiers.core.checks import number_between, record, validated_by, whole_between
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError
 
 
@@ -21,13 +21,13 @@ def _loud(given: Any, what: str) -> str:
 
 @record
 class Part:
-    share: Annotated[float, number(0, 1)] = 0.5
+    share: Annotated[float, number_between(0, 1)] = 0.5
 
 
 @record
 class Whole:
-    name: Annotated[str, by(_loud)]
-    times: Annotated[int, whole(1, 9)] | None = None
+    name: Annotated[str, validated_by(_loud)]
+    times: Annotated[int, whole_between(1, 9)] | None = None
     parts: tuple[Part, ...] = ()
     open: StrictBool = True
     rank: StrictInt = 0

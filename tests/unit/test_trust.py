@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.context import Caller
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import THRESHOLD
+from langmem_tiers.core.memory import TRUST_THRESHOLD
 from langmem_tiers.core.values import provenance_of, trust_of
 from langmem_tiers.remember.echo import CHARACTERS, LIFE, MOST, MOST_OF_ALL, RecalledLately
 from langmem_tiers.remember.gate import (
@@ -66,7 +66,7 @@ def test_every_known_source_is_recalled_and_what_instructs_is_not() -> None:
     policy = TrustPolicy()
 
     assert all(not policy.quarantines(policy.of_source(one), "semantic") for one in SOURCES)
-    assert INSTRUCTS < THRESHOLD
+    assert INSTRUCTS < TRUST_THRESHOLD
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, True, "high", float("nan")])

@@ -13,7 +13,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.core.values import told
+from langmem_tiers.core.values import read_recall_fields
 from langmem_tiers.remember.new import NewMemory, to_write
 
 MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
@@ -39,7 +39,7 @@ def test_what_is_given_is_what_is_read_in_whatever_zone(
     there = timezone(timedelta(hours=zone))
     one = write(valid_from=began.astimezone(there), valid_to=began + lasts)
     assert (one.told.valid_from, one.told.valid_to) == (began, began + lasts)
-    assert told({"valid_to": began.isoformat()}).valid_to == began
+    assert read_recall_fields({"valid_to": began.isoformat()}).valid_to == began
 
 
 @given(MOMENTS, st.timedeltas(timedelta(0), timedelta(days=9999)))
@@ -49,5 +49,5 @@ def test_an_end_that_is_not_after_the_beginning_is_refused_and_not_read(
     began = ended + before
     with pytest.raises(InvalidInputError, match="valid_to"):
         write(valid_from=began, valid_to=ended)
-    read = told({"valid_from": began.isoformat(), "valid_to": ended.isoformat()})
+    read = read_recall_fields({"valid_from": began.isoformat(), "valid_to": ended.isoformat()})
     assert (read.valid_from, read.valid_to) == (None, None)

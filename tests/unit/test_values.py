@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.checks import check_key
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError
-from langmem_tiers.core.memory import decode, encode, scope
+from langmem_tiers.core.memory import decode_namespace, encode_namespace, prefix_scope
 from langmem_tiers.core.values import encode_value
 from langmem_tiers.core.vectors import Distance, VectorOptions, pack, pack_all
 
@@ -62,7 +62,7 @@ LABELS = st.lists(LABEL, min_size=1, max_size=4).map(tuple)
 @settings(derandomize=True)
 @given(LABELS)
 def test_labels_come_back(labels: tuple[str, ...]) -> None:
-    assert decode(*encode(labels)) == labels
+    assert decode_namespace(*encode_namespace(labels)) == labels
 
 
 @settings(derandomize=True, max_examples=200)
@@ -71,7 +71,7 @@ def test_a_scope_holds_exactly_what_begins_with_its_labels(
     labels: tuple[str, ...], other: tuple[str, ...], depth: int
 ) -> None:
     for prefix in (labels[:depth], other[:depth]):
-        bounds, place = scope(prefix), encode(labels)
+        bounds, place = prefix_scope(prefix), encode_namespace(labels)
         inside = bounds.tenant in (None, place.tenant) and (
             bounds.low.encode() <= place.namespace.encode() < bounds.high.encode()
         )
@@ -79,16 +79,16 @@ def test_a_scope_holds_exactly_what_begins_with_its_labels(
 
 
 def test_limits_are_named() -> None:
-    encode(("x" * 400,))
+    encode_namespace(("x" * 400,))
     check_key("x" * 1024)
     check_key("")
     for labels in (("x" * 401,), ("é" * 201,), ("x",) * 300):
         with pytest.raises(InvalidInputError, match="400"):
-            encode(labels)
+            encode_namespace(labels)
     with pytest.raises(InvalidInputError, match="1024"):
         check_key("é" * 513)
     with pytest.raises(InvalidInputError, match="tenant"):
-        encode(())
+        encode_namespace(())
 
 
 # Vectors

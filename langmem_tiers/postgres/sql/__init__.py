@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from langmem_tiers.core.carried import CARRIED, of
+from langmem_tiers.core.carried import EXPORTED_TABLES, statement_for
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import TIERS
 from langmem_tiers.core.vectors import VectorOptions
@@ -256,8 +256,8 @@ def _derived_statements(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
     """Each name under which a statement is loaded, its text, and what fills its scope."""
     if "{table}" in text:
-        for table, order in CARRIED.items():
-            yield of(base, table), text.replace("{table}", table), {"order": order}
+        for table, order in EXPORTED_TABLES.items():
+            yield statement_for(base, table), text.replace("{table}", table), {"order": order}
         return
     plain = _FILTER_JOIN.sub("", text).replace("{filter}", "")
     filtered = _FILTER_JOIN.sub(_JOINED_VALUES, text)
