@@ -156,7 +156,7 @@ async def _without_session(
     try:
         cursor = await conn.execute(CONNECTION_FACTS, {"type": None}, prepare=False)
         ((process, *_),) = await cursor.fetchall()
-        if process != conn.info.backend_pid and not target.is_told_to_prepare:
+        if process != conn.info.backend_pid and not target.sets_prepare_threshold:
             conn.prepare_threshold = None
         await conn.set_autocommit(False)
     except BaseException:

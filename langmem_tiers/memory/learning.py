@@ -114,7 +114,7 @@ def get_lessons(
     recalling.note(memory, found)
     kept = yield from noted(found, memory.context, shown_to, store.now)
     places = {(one.namespace, one.key) for one in kept}
-    yield from store.mark([row for row in rows if row.place in places], moment)
+    yield from store.mark_read([row for row in rows if row.place in places], moment)
     return Recollections(kept)
 
 
@@ -497,8 +497,8 @@ def _learning(memory: Memory, told: Experience, model: BaseChatModel) -> Flow[li
 
 def begin_reflection(memory: Memory, told: Experience, model: BaseChatModel) -> None:
     """Let a model draw the lessons of a turn in the background; nobody waits for it."""
-    future = memory.tiered_store.aside(_learning(memory, told, model))
-    memory.tiered_store.flows.kept.one(Reflections).add(memory.caller, future)
+    future = memory.tiered_store.run_in_background(_learning(memory, told, model))
+    memory.tiered_store.flows.shared.get(Reflections).add(memory.caller, future)
 
 
 def learned_lately(memory: Memory) -> list[StoreResult]:
@@ -507,7 +507,7 @@ def learned_lately(memory: Memory) -> list[StoreResult]:
     Raises:
         TieredMemoryError: if they drew nothing, as one failed; it is raised once.
     """
-    return memory.tiered_store.flows.kept.one(Reflections).told(memory.caller)
+    return memory.tiered_store.flows.shared.get(Reflections).told(memory.caller)
 
 
 def finish_reflections(memory: Memory, timeout: float | None = None) -> Flow[bool]:
@@ -518,5 +518,5 @@ def finish_reflections(memory: Memory, timeout: float | None = None) -> Flow[boo
     Args:
         timeout: Seconds at most; as long as it takes if not given.
     """
-    begun = memory.tiered_store.flows.kept.one(Reflections)
+    begun = memory.tiered_store.flows.shared.get(Reflections)
     return off_loop(partial(begun.finish, memory.caller, timeout), sys.maxsize)

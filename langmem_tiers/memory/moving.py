@@ -179,7 +179,7 @@ def explain(
         InvalidInputError: if there is no such memory.
     """
     named, chosen = memory_key(key), _policy(memory, policy)
-    yield from memory.tiered_store.flows.flush_aside()
+    yield from memory.tiered_store.flows.flush_before_read()
     one = yield from recalling.known(memory, named)
     return (yield from moves.explain(one.id, _promoting(memory, chosen), memory.context))
 

@@ -173,7 +173,7 @@ def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Rec
     one = meant((yield from find(context, key, tiers, store)), key, context)
     if one is None:
         return None
-    yield from store.mark([one], store.moment())
+    yield from store.mark_read([one], store.moment())
     got = recollection(one, 0.0, {})
     note(memory, [got])
     return got

@@ -69,13 +69,13 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
 
     new_cursor: Any
     deadline: Deadline = NEVER
-    cut = False
+    is_broken_off = False
     """True if something was broken off on it, so that it is to be thrown away."""
     is_pooled = False
     """True if its next transaction may run in another session."""
     settings: Mapping[str, Any]
     """The settings that its transactions are told first if it is pooled; see `Target.settings`."""
-    _waits: Any
+    _wait_on: Any
     _knows_vectors = False
     _cursors: tuple[Any, ...] = ()
 
@@ -85,10 +85,10 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
         self.planned: set[str] = set()
         self.adapters.register_loader("jsonb", _JsonbLoader)
         self.adapters.register_dumper(list, _ListDumper)
-        self._arrivals = select.poll()
-        self._arrivals.register(pgconn.socket, select.POLLIN)
+        self._incoming = select.poll()
+        self._incoming.register(pgconn.socket, select.POLLIN)
 
-    def waited(
+    def wait_until_deadline(
         self: Any, work: PQGen[T], interval: float = _WAIT_SECONDS, timeout: float | None = None
     ) -> Work[T]:
         """Wait as the driver does, until the deadline."""
@@ -97,7 +97,7 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
             interval = min(interval, left)
         timed = work if left is None else _stop_at(work, self.deadline)
         try:
-            result = yield self._waits(timed, self.pgconn.socket, interval=interval, **options)
+            result = yield self._wait_on(timed, self.pgconn.socket, interval=interval, **options)
         except _DeadlinePassedError:
             result = yield from self._break_off(work)
         except _INTERRUPTED:
@@ -106,13 +106,13 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
                     try:
                         yield from self._break_off(work)
                     except StatementCut:  # the cancelling has come
-                        self.cut = False
+                        self.is_broken_off = False
             raise
         return result  # type: ignore[no-any-return]
 
     def _break_off(self: Any, work: PQGen[T]) -> Work[T]:
         """Break work off; return what comes of it all the same, or raise that nothing does."""
-        self.cut = True
+        self.is_broken_off = True
         seconds = self.deadline.seconds
         reason = "the call was interrupted"
         if seconds is not None:
@@ -122,7 +122,7 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
                 yield self.cancel_safe(timeout=GRACE_SECONDS)
         try:
             rest = _stop_at(work, Deadline(GRACE_SECONDS))
-            return (yield self._waits(rest, self.pgconn.socket, interval=_WAIT_SECONDS))  # type: ignore[no-any-return]
+            return (yield self._wait_on(rest, self.pgconn.socket, interval=_WAIT_SECONDS))  # type: ignore[no-any-return]
         except psycopg.errors.QueryCanceled as error:
             raise StatementCut(reason) from error
         except _DeadlinePassedError:
@@ -144,12 +144,12 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
         the server is asked only if something came.
         """
         try:
-            if self._arrivals.poll(0):
+            if self._incoming.poll(0):
                 yield self.execute("")
             if target.check is not None and not (yield from self._passes(target.check)):
                 return False
             if not self._knows_vectors:
-                yield from self.learn(target)
+                yield from self.set_up_session(target)
         except psycopg.OperationalError:
             if not self.closed:
                 raise
@@ -159,11 +159,11 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
         try:
             yield check(self)
         except Exception:  # noqa: BLE001 - a check of a caller's raises what it wants to
-            self.cut = True  # the next one may pass
+            self.is_broken_off = True  # the next one may pass
             return False
         return True
 
-    def learn(self: Any, target: Target) -> Work[None]:
+    def set_up_session(self: Any, target: Target) -> Work[None]:
         """Ask where pgvector is, which is not known for ever: setup may create it later.
 
         A connection is a pooler's if another process answers than the one that it was told of.
@@ -175,24 +175,24 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
         ((process, timeout, vectors_in, *oids),) = yield cursor.fetchall()
         self.settings = target.settings(timeout, vectors_in)
         if self.is_pooled or process != self.info.backend_pid:
-            self.share(target)
+            self.treat_as_pooled(target)
         else:
             enter = target.statements["enter"]
             params = {**self.settings, "local": False, "role": None, "tenant": ""}
             values = [params[name] for name in enter.names]
             yield self.new_cursor(self).execute(enter.text, values, prepare=False)
         self._cursors = ()  # the old ones would use what they learned before
-        learned = self._learn_vectors(*oids)
+        learned = self._register_vectors(*oids)
         self._knows_vectors = learned or (vectors_in is not None and vector_type is None)
 
-    def share(self: Any, target: Target | None = None) -> None:
+    def treat_as_pooled(self: Any, target: Target | None = None) -> None:
         """Rely no more on what a session keeps."""
         self.is_pooled = True
         self.adapters.register_loader("timestamptz", _TimeLoader)
-        if target is None or not target.is_told_to_prepare:
+        if target is None or not target.sets_prepare_threshold:
             self.prepare_threshold = None
 
-    def _learn_vectors(self, oid: int | None, array_oid: int | None) -> bool:
+    def _register_vectors(self, oid: int | None, array_oid: int | None) -> bool:
         """Send vectors in binary from now on; False where the database has no type for them."""
         vector_dumper: type[Dumper] = _NoVectorDumper
         many: type[Dumper] = _NoVectorDumper
@@ -208,22 +208,22 @@ class Connection(_TimedConnection, psycopg.Connection[Any]):
     """One that blocks."""
 
     new_cursor = psycopg.RawCursor
-    _waits = staticmethod(waiting.wait)
+    _wait_on = staticmethod(waiting.wait)
 
     def wait(self, *args: Any, **options: Any) -> Any:
         """Wait as the driver does, until the deadline."""
-        return run_sync(self.waited(*args, **options))
+        return run_sync(self.wait_until_deadline(*args, **options))
 
 
 class AsyncConnection(_TimedConnection, psycopg.AsyncConnection[Any]):
     """One that is awaited."""
 
     new_cursor = psycopg.AsyncRawCursor
-    _waits = staticmethod(waiting.wait_async)
+    _wait_on = staticmethod(waiting.wait_async)
 
     async def wait(self, *args: Any, **options: Any) -> Any:
         """Wait as the driver does, until the deadline."""
-        return await run_async(self.waited(*args, **options))
+        return await run_async(self.wait_until_deadline(*args, **options))
 
 
 def in_pipeline(conn: Any, work: Work[T]) -> Work[T]:
@@ -248,7 +248,7 @@ def in_pipeline(conn: Any, work: Work[T]) -> Work[T]:
         cause = error.__context__
         if error.sqlstate is not None or not isinstance(cause, psycopg.Error):
             raise
-        if conn.pgconn.pipeline_status and not conn.cut:
+        if conn.pgconn.pipeline_status and not conn.is_broken_off:
             try:
                 yield conn.wait(fetch_many(conn.pgconn))
                 conn.pgconn.exit_pipeline_mode()

@@ -150,37 +150,37 @@ _RECOVERY_THREADS: Final = DaemonPool(4)
 class CallMode:
     """What differs between blocking and awaiting, but for the driver's own methods."""
 
-    do: Callable[[Work[Any]], Any]
+    run_work: Callable[[Work[Any]], Any]
     """Makes of work what a method of the driver returns: the answer, or what has it."""
-    aside: Callable[..., Any]
+    call_blocking: Callable[..., Any]
     """Calls what may take long and knows only to block."""
     ask: Callable[[Ask], Any]
     event: Callable[[], Any]
-    rung: Callable[[Any, float | None], Any]
+    wait_for_event: Callable[[Any, float | None], Any]
     """Tells whether an event comes within so many seconds."""
-    begin: Callable[[Callable[[], Work[Any]]], Any]
+    begin_work: Callable[[Callable[[], Work[Any]]], Any]
     """Begins work that goes on by itself."""
-    ended: Callable[[Any, float | None], Any]
+    wait_for_end: Callable[[Any, float | None], Any]
     """Tells whether that work ends within so many seconds."""
 
 
 BLOCKING: Final = CallMode(
-    do=run_sync,
-    aside=lambda call: call(),
+    run_work=run_sync,
+    call_blocking=lambda call: call(),
     ask=Ask.ask,
     event=_BlockingEvent,
-    rung=_BlockingEvent.wait,
-    begin=_begin,
-    ended=_wait_for_end,
+    wait_for_event=_BlockingEvent.wait,
+    begin_work=_begin,
+    wait_for_end=_wait_for_end,
 )
 AWAITED: Final = CallMode(
-    do=run_async,
-    aside=asyncio.to_thread,
+    run_work=run_async,
+    call_blocking=asyncio.to_thread,
     ask=Ask.aask,
     event=asyncio.Event,
-    rung=_await_event,
-    begin=_abegin,
-    ended=_await_end,
+    wait_for_event=_await_event,
+    begin_work=_abegin,
+    wait_for_end=_await_end,
 )
 
 
@@ -192,12 +192,12 @@ _MORE_TIME: Final = "open the store with bounds=Bounds(call_timeout_ms=…)"
 class Deadline:
     """The time that a call has: a number of seconds from now on, or no end."""
 
-    __slots__ = ("_of_a_call", "_until", "seconds")
+    __slots__ = ("_call_seconds", "_until", "seconds")
 
     def __init__(self, seconds: float | None) -> None:
         """Begin the time now."""
         self.seconds = seconds
-        self._of_a_call = seconds
+        self._call_seconds = seconds
         """The seconds of a call of few items."""
         self._until = None if seconds is None else monotonic() + seconds
 
@@ -211,40 +211,40 @@ class Deadline:
         """Tell whether no time is left."""
         return self._until is not None and monotonic() >= self._until
 
-    def stood(self, seconds: float) -> None:
+    def extend(self, seconds: float) -> None:
         """Give back the seconds in which a function or a model of the caller's was asked."""
         if self._until is not None:
             self._until += seconds
 
-    def of(self, items: int | None) -> Deadline:
+    def for_items(self, items: int | None) -> Deadline:
         """Return the deadline of a call for so many items: no earlier one. For None it is none."""
-        if items is None or self.seconds is None or self._of_a_call is None:
+        if items is None or self.seconds is None or self._call_seconds is None:
             return NEVER
-        wanted = self._of_a_call * (1 + max(items - 1, 0) // ITEMS_IN_A_CALL)
+        wanted = self._call_seconds * (1 + max(items - 1, 0) // ITEMS_IN_A_CALL)
         longer = Deadline(max(self.seconds, wanted))
-        longer._of_a_call = self._of_a_call
-        longer.stood((self.left or 0.0) - self.seconds)
+        longer._call_seconds = self._call_seconds
+        longer.extend((self.left or 0.0) - self.seconds)
         return longer
 
     @property
-    def part(self) -> float | None:
+    def first_share(self) -> float | None:
         """Return the seconds for a first way, where there is a second if that takes too long."""
         if self.seconds is None or self.left is None:
             return None
         return min(self.seconds / _PARTS, self.left)
 
     @property
-    def part_passed(self) -> bool:
+    def first_share_passed(self) -> bool:
         """Tell whether the first way has had its fourth of the time."""
         if self.seconds is None or self._until is None:
             return False
         return monotonic() >= self._until - self.seconds * (1 - 1 / _PARTS)
 
-    def within(self, limit: float) -> float:
+    def cap(self, limit: float) -> float:
         """Return the seconds to wait for something that has a limit of its own."""
         return limit if self.left is None else min(limit, self.left)
 
-    def late(self, waited_for: str) -> DatabaseError:
+    def timeout_error(self, waited_for: str) -> DatabaseError:
         """Make the error of a call whose time ran out before anything of it was written."""
         return DatabaseError(
             f"the call was not done within {self.seconds:g} seconds: {waited_for}; for more time "

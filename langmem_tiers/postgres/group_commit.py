@@ -45,7 +45,7 @@ ANSWER_SECONDS = 5.0
 class _Member:
     together: GroupWrite
     turn: Any
-    """An event of the side's: the ticket has flown, or is to fly the others, or to fly alone."""
+    """An event of the mode's: the ticket has flown, or is to fly the others, or to fly alone."""
     deadline: Deadline
     lifted: bool = False
     """Whether the flight that it began is a task of its own."""
@@ -62,11 +62,11 @@ class GroupCommit:
     """Writes of several callers, one transaction after another."""
 
     def __init__(
-        self, fly: Callable[[Sequence[GroupWrite], Deadline], Work[None]], side: CallMode
+        self, fly: Callable[[Sequence[GroupWrite], Deadline], Work[None]], mode: CallMode
     ) -> None:
         """Set up; `fly` does all writes in one transaction by a deadline, or none."""
         self._fly = fly
-        self._side = side
+        self._mode = mode
         self._lock = threading.Lock()
         self._waiting: list[_Member] = []
         """Those in flight as well, until they have landed."""
@@ -76,7 +76,7 @@ class GroupCommit:
 
     def join(self, together: GroupWrite, deadline: Deadline) -> Work[None]:
         """Return once it is committed, or raise what went wrong with it."""
-        mine = _Member(together, self._side.event(), deadline)
+        mine = _Member(together, self._mode.event(), deadline)
         try:
             with self._lock:
                 self._waiting.append(mine)
@@ -85,7 +85,7 @@ class GroupCommit:
                     mine.turn.set()
             yield from self._come_to_turn(mine)
             if not (mine.flown or mine.alone):
-                yield from self._lift(mine) if self._side is AWAITED else self._take_off(mine)
+                yield from self._lift(mine) if self._mode is AWAITED else self._take_off(mine)
             if mine.alone:
                 yield from self._fly([together], deadline)
         except BaseException:
@@ -98,7 +98,7 @@ class GroupCommit:
 
     def _come_to_turn(self, mine: _Member) -> Work[None]:
         """Wait until a ticket has flown, is to fly the others, or goes alone."""
-        if (yield self._side.rung(mine.turn, mine.deadline.part)):
+        if (yield self._mode.wait_for_event(mine.turn, mine.deadline.first_share)):
             return
         with self._lock:
             if not mine.flying:
@@ -110,7 +110,11 @@ class GroupCommit:
     def _landed(self, mine: _Member) -> Work[None]:
         """Wait for the flight of a ticket, which has a deadline itself."""
         left = mine.deadline.left
-        if not (yield self._side.rung(mine.turn, None if left is None else left + ANSWER_SECONDS)):
+        if not (
+            yield self._mode.wait_for_event(
+                mine.turn, None if left is None else left + ANSWER_SECONDS
+            )
+        ):
             raise errors.OutcomeUnknownError(
                 "the writes that this one went with had no answer in time: it may be there or not; "
                 "read it, then repeat the call if it is not"
@@ -118,7 +122,7 @@ class GroupCommit:
 
     def drain(self) -> Work[None]:
         """Wait until no task is in flight; a thread that flies has a caller who waits for it."""
-        while self._side is AWAITED and self._pilot is not None:
+        while self._mode is AWAITED and self._pilot is not None:
             yield asyncio.wait(self._flights) if self._flights else asyncio.sleep(0)
 
     def _lift(self, mine: _Member) -> Work[None]:
@@ -213,7 +217,7 @@ def _group_deadline(passengers: Sequence[_Member]) -> Deadline:
     """Return the deadline of a flight: its only passenger's, or a part of the shortest one."""
     if len(passengers) == 1:
         return passengers[0].deadline
-    parts = [passenger.deadline.part for passenger in passengers]
+    parts = [passenger.deadline.first_share for passenger in passengers]
     return Deadline(min((part for part in parts if part is not None), default=None))
 
 
@@ -272,13 +276,13 @@ class Lookups:
 
     def _watch(self) -> None:
         """Let who has waited for too long ask alone, and whose time has passed give up."""
-        late = [passenger for passenger in self._waiting if passenger.deadline.part_passed]
+        late = [passenger for passenger in self._waiting if passenger.deadline.first_share_passed]
         for passenger in late:
             self._waiting.remove(passenger)
             _set_rows(passenger, None)
         for passenger in self._flying:
             if passenger.deadline.passed and not passenger.found.done():
-                error = passenger.deadline.late("reads that came before it had no answer")
+                error = passenger.deadline.timeout_error("reads that came before it had no answer")
                 passenger.found.set_exception(error)
         self._watched = bool(self._waiting or self._flying)
         if self._watched:

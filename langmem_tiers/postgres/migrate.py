@@ -80,16 +80,16 @@ def _create_schemas(options: StoreOptions) -> Flow[None]:
     if not may_create:
         todo += [f"CREATE SCHEMA {schema} AUTHORIZATION {role};" for schema in missing]
     todo += [f"ALTER SCHEMA {schema} OWNER TO {role};" for schema in foreign]
-    otherwise = (
+    advice = (
         f"have an administrator run in the database {database}\n\n    "
         + "\n    ".join(todo)
         + "\n\n"
         "and call setup again"
     )
     if todo and extended:
-        raise errors.DatabaseError(f"the role {role} may not create what is missing: {otherwise}")
+        raise errors.DatabaseError(f"the role {role} may not create what is missing: {advice}")
     if not extended:  # some servers let a role do so whose rights do not show it
-        yield Script("SET LOCAL search_path TO DEFAULT; CREATE EXTENSION vector", otherwise)
+        yield Script("SET LOCAL search_path TO DEFAULT; CREATE EXTENSION vector", advice)
         yield Query((Call("find_vectors", {}),))
     for schema in missing:
         yield Script(f"CREATE SCHEMA {schema}")
@@ -231,9 +231,9 @@ class IndexState(NamedTuple):
     """The tiers that have an HNSW index for the configured metric."""
     unindexed: int
     """Vectors of the largest tier without one, by its size on disk."""
-    stored: int = 0
+    stored_since_count: int = 0
     """Memories that were stored since the tenants were counted."""
-    counted: int = 0
+    stored_at_count: int = 0
     """Those that had been stored until then."""
 
 

@@ -80,7 +80,7 @@ class OfflineEmbeddings(Embeddings):
         Other tasks run between the texts of a call, and between the pieces of a long one.
         """
         checked = _check_texts(texts)
-        if self._key in _models and self._quick(checked):
+        if self._key in _models and self._is_quick(checked):
             return self.embed_documents(checked)
         return await asyncio.to_thread(self.embed_documents, checked)
 
@@ -88,7 +88,7 @@ class OfflineEmbeddings(Embeddings):
         """Embed one text without holding the event loop for long."""
         return (await self.aembed_documents([text]))[0]
 
-    def _quick(self, texts: list[str]) -> bool:
+    def _is_quick(self, texts: list[str]) -> bool:
         """Whether they are embedded sooner than a thread could be asked to: none are, if any."""
         return not texts
 
@@ -109,7 +109,9 @@ class OfflineEmbeddings(Embeddings):
     def _load(self) -> "Model":
         """The model, read from its files; an ImportError where something is not installed."""
 
-    def _read(self, files: Sequence[Path], expected: Mapping[str, str]) -> tuple[list[bytes], str]:
+    def _read_files(
+        self, files: Sequence[Path], expected: Mapping[str, str]
+    ) -> tuple[list[bytes], str]:
         """What files hold, whose sums are the expected ones, and the digits that name all of it.
 
         Raises:
@@ -239,7 +241,7 @@ THREADS: Final = DaemonPool(100, idle_seconds=5.0)
 begin a thread takes as long as a fast model, so one that is idle waits for a moment."""
 
 
-def embed(effect: Embed, model: Embeddings, side: CallMode, deadline: Deadline) -> Work[Any]:
+def embed(effect: Embed, model: Embeddings, mode: CallMode, deadline: Deadline) -> Work[Any]:
     """Return the vectors of texts.
 
     A question is sought by words alone where the model fails, so its vector has half the time.
@@ -252,12 +254,12 @@ def embed(effect: Embed, model: Embeddings, side: CallMode, deadline: Deadline) 
         limit = Deadline(deadline.left / 2)
     try:
         if isinstance(model, OfflineEmbeddings):  # it only computes, and is waited for
-            awaits = side is AWAITED
+            awaits = mode is AWAITED
             return (yield model.aembed_documents(texts) if awaits else model.embed_documents(texts))
         ask = (_ask_queries if effect.purpose == "query" else _ask_documents)(model, texts, limit)
         if limit.left is None:
-            return (yield side.ask(ask))
-        if side is AWAITED:
+            return (yield mode.ask(ask))
+        if mode is AWAITED:
             answers = yield agather_before(limit.left, [ask.acall], 1, _raise_timeout)
         else:
             answers = gather_before(limit.left, [ask.call], THREADS, _raise_timeout)

@@ -49,7 +49,7 @@ class Runner:
     def __init__(self, target: Target, prepare: Callable[[], Flow[None]]) -> None:
         """Describe what to run on; a database on a server of our own is prepared by a flow."""
         self._target, self._prepare = target, prepare
-        self._begin_anew()
+        self._reset()
 
     @property
     def is_open(self) -> bool:
@@ -74,38 +74,38 @@ class Runner:
 
     def open(self) -> None:
         """Connect, from blocking code. Does nothing if already open."""
-        self._forget_what_is_gone()
+        self._forget_lost_database()
         if self._database is None:
             self.refuse_own_loop()
-        came = monotonic()
+        called_at = monotonic()
         with self._opening:
             if not self.is_open:
-                with self._attempt(came):
+                with self._attempt(called_at):
                     self._database = run_sync(
-                        Database.opened(self._target, BLOCKING, self._prepare)
+                        Database.connect(self._target, BLOCKING, self._prepare)
                     )
 
     async def aopen(self) -> None:
         """Connect on the running loop. Does nothing if already open."""
-        self._forget_what_is_gone()
-        came, opening = monotonic(), self._opening
+        self._forget_lost_database()
+        called_at, opening = monotonic(), self._opening
         # a thread or another loop may hold it
         while not opening.acquire(blocking=False):  # noqa: ASYNC110 - it tells no loop
             await asyncio.sleep(_POLL_SECONDS)
         try:
             self._opens_on = asyncio.get_running_loop()
             if not self.is_open:
-                with self._attempt(came):
-                    made = Database.opened(self._target, AWAITED, self._prepare)
+                with self._attempt(called_at):
+                    made = Database.connect(self._target, AWAITED, self._prepare)
                     self._database = await run_async(made)
         finally:
             self._opens_on = None
             opening.release()
 
     @contextmanager
-    def _attempt(self, came: float) -> Iterator[None]:
+    def _attempt(self, called_at: float) -> Iterator[None]:
         """Try to connect; a failure while a caller waited is that caller's failure too."""
-        if self._failed is not None and self._failed[0] > came:
+        if self._failed is not None and self._failed[0] > called_at:
             error = self._failed[1]
             raise type(error)(str(error)) from error
         try:
@@ -114,18 +114,18 @@ class Runner:
             self._failed = (monotonic(), error)
             raise
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._database = self._failed = self._opens_on = None
         self._opening = threading.Lock()
         self._pid = os.getpid()
 
-    def _forget_what_is_gone(self) -> None:
+    def _forget_lost_database(self) -> None:
         """After a fork, and on a loop that was closed, a store opens anew."""
         if self._pid != os.getpid():
             _inherited.append(self._database)
-            self._begin_anew()
+            self._reset()
         elif self._loop_is_closed:
-            self._begin_anew()
+            self._reset()
 
     @property
     def _loop_is_closed(self) -> bool:
@@ -151,7 +151,7 @@ class Runner:
         self.refuse_own_loop()
         if self._loop_is_closed:
             self._target.stop()
-        self._forget_what_is_gone()
+        self._forget_lost_database()
         database = self._database
         if database is not None and database.loop is not None:
             _check_running(database.loop)
@@ -175,7 +175,7 @@ class Runner:
             asyncio.InvalidStateError: on the loop that the store was opened on, which the call
                 would block.
         """
-        self._forget_what_is_gone()
+        self._forget_lost_database()
         if self._database is None:
             self.open()
         database = self._database
@@ -192,21 +192,21 @@ class Runner:
 
         On a blocking database it runs in a thread.
         """
-        self._forget_what_is_gone()
+        self._forget_lost_database()
         if self._database is None:
             await self.aopen()
-        database, here = self._database, asyncio.get_running_loop()
+        database, own_loop = self._database, asyncio.get_running_loop()
         if database is None:
             raise asyncio.InvalidStateError(_IN_USE)
         if database.loop is None:
-            session = database.session(lambda ask: _ask_on_loop(ask, here).result())
+            session = database.session(lambda ask: _ask_on_loop(ask, own_loop).result())
             return await asyncio.to_thread(run_sync, drive(flow, session))
-        if database.loop is here:
+        if database.loop is own_loop:
             return await run_async(drive(flow, database.session()))
-        session = database.session(lambda ask: asyncio.wrap_future(_ask_on_loop(ask, here)))
+        session = database.session(lambda ask: asyncio.wrap_future(_ask_on_loop(ask, own_loop)))
         return await asyncio.wrap_future(_run_on_loop(flow, session, database.loop))
 
-    def aside(self, flow: Flow[T], on: DaemonPool = _BACKGROUND) -> Future[T]:
+    def run_in_background(self, flow: Flow[T], on: DaemonPool = _BACKGROUND) -> Future[T]:
         """Begin a flow that nobody waits for, on the store's own loop or on a thread of its own.
 
         No interpreter waits for it either, and a store that is closed is not opened for it.
@@ -221,14 +221,14 @@ class Runner:
             return asyncio.run_coroutine_threadsafe(self.arun(flow), database.loop)
         return on.submit(lambda: run_sync(drive(flow, database.session())))
 
-    def briefly(self, flow: Flow[T]) -> Future[T]:
+    def run_short_in_background(self, flow: Flow[T]) -> Future[T]:
         """Begin a flow that nobody waits for and that asks no model; see `aside`."""
-        return self.aside(flow, _SHORT_BACKGROUND)
+        return self.run_in_background(flow, _SHORT_BACKGROUND)
 
-    def at_length(self, flow: Flow[T]) -> Future[T] | None:
+    def run_long_in_background(self, flow: Flow[T]) -> Future[T] | None:
         """Begin one that holds a connection for long, unless the pool has no other; see `aside`."""
         has_more = self._target.pool_options()["max_size"] > 1
-        return self.aside(flow) if has_more else None
+        return self.run_in_background(flow) if has_more else None
 
 
 def _check_running(loop: asyncio.AbstractEventLoop) -> None:

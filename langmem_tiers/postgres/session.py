@@ -54,22 +54,22 @@ class Session:
         ask: Callable[[flow.Ask], Any] | None = None,
         deadline: Deadline | None = None,
     ) -> None:
-        """Hold the database; nothing is opened yet. `ask` asks on the caller's side."""
+        """Hold the database; nothing is opened yet. `ask` asks on the caller's mode."""
         self._database = database
         self._deadline = deadline or Deadline(database.target.call_seconds)
-        self._side = database.side
-        self._ask = ask or database.side.ask
+        self._mode = database.mode
+        self._ask = ask or database.mode.ask
         self._pool = database.pool
         self._conn: Any = None
         self._open = False
-        self._past: list[tuple[flow.Query, list[flow.Rows]] | None] = []
+        self._history: list[tuple[flow.Query, list[flow.Rows]] | None] = []
         """What the open transaction did; None is what cannot be done again."""
 
     def end(self, error: BaseException | None, /) -> Work[None]:
         """Commit, or roll back after an error, and give the connection back."""
         if self._conn is None:
             return
-        if self._conn.cut or self._deadline.passed:
+        if self._conn.is_broken_off or self._deadline.passed:
             self._conn.deadline = Deadline(GRACE_SECONDS)
         try:
             if error is None and self._open:
@@ -90,21 +90,23 @@ class Session:
             raise RuntimeError(
                 "a flow asks models, and runs others, outside its transaction: no connection waits"
             )
-        beside = self._BESIDE.get(type(effect))
-        if beside is not None:
-            return (yield from beside(self, effect))
+        handler = self._OUTSIDE_TRANSACTION.get(type(effect))
+        if handler is not None:
+            return (yield from handler(self, effect))
         try:
             if isinstance(effect, flow.Script):
-                return (yield from self._script(effect))
+                return (yield from self._run_script(effect))
             if isinstance(effect, flow.BuildIndex):
                 return (yield from self._database.build(effect))
             return (
-                yield from self._query(checked_instance(effect, flow.Query, "what a flow yields"))
+                yield from self._run_query(
+                    checked_instance(effect, flow.Query, "what a flow yields")
+                )
             )
         except (psycopg.Error, PoolTimeout) as error:
             raise errors.find_interrupt(error) or errors.translate(error, effect) from error
 
-    def _join(self, effect: flow.GroupWrite) -> Work[None]:
+    def _write_together(self, effect: flow.GroupWrite) -> Work[None]:
         return self._database.writes.join(effect, self._deadline)
 
     def _look_up(self, effect: flow.Lookup) -> Work[flow.Rows]:
@@ -114,24 +116,24 @@ class Session:
         model = self._database.target.embeddings
         if model is None:
             raise ConfigurationError("this store has no embedding model; pass index={'embed': …}")
-        return embed(effect, model, self._side, self._deadline)
+        return embed(effect, model, self._mode, self._deadline)
 
-    def _lasts(self, effect: flow.ExtendDeadline) -> Work[None]:
-        self._deadline = self._deadline.of(effect.items)
+    def _extend_deadline(self, effect: flow.ExtendDeadline) -> Work[None]:
+        self._deadline = self._deadline.for_items(effect.items)
         if self._conn is not None:
             self._conn.deadline = self._deadline
         yield from ()
 
-    def _asked(self, effect: flow.Ask | flow.BlockingCall) -> Work[Any]:
+    def _call_out(self, effect: flow.Ask | flow.BlockingCall) -> Work[Any]:
         began = monotonic()
         try:
             if isinstance(effect, flow.BlockingCall):
-                return (yield self._side.aside(effect.call))
+                return (yield self._mode.call_blocking(effect.call))
             return (yield self._ask(effect))
         finally:
-            self._deadline.stood(monotonic() - began)
+            self._deadline.extend(monotonic() - began)
 
-    def _unit(self, unit: flow.Unit) -> Work[Any]:
+    def _run_unit(self, unit: flow.Unit) -> Work[Any]:
         """Run a flow in a session of its own."""
         try:
             session = Session(self._database, self._ask, self._deadline)
@@ -142,80 +144,80 @@ class Session:
                     yield from drive(unit.if_broken_off, Session(self._database))
             raise
 
-    _BESIDE: ClassVar[Mapping[type, Callable[[Any, Any], Work[Any]]]] = {
-        flow.BlockingCall: _asked,
-        flow.Ask: _asked,
+    _OUTSIDE_TRANSACTION: ClassVar[Mapping[type, Callable[[Any, Any], Work[Any]]]] = {
+        flow.BlockingCall: _call_out,
+        flow.Ask: _call_out,
         flow.Embed: _embed,
-        flow.ExtendDeadline: _lasts,
+        flow.ExtendDeadline: _extend_deadline,
         flow.Lookup: _look_up,
-        flow.GroupWrite: _join,
-        flow.Unit: _unit,
+        flow.GroupWrite: _write_together,
+        flow.Unit: _run_unit,
     }
     """What is done outside of a session's transaction, and how."""
 
-    def _script(self, script: flow.Script) -> Work[None]:
-        conn = yield from self._connection()
+    def _run_script(self, script: flow.Script) -> Work[None]:
+        conn = yield from self._take_connection()
         begins = not self._open
         if begins:
             yield conn.execute("BEGIN")
             self._open = True
-        self._past.append(None)
+        self._history.append(None)
         yield conn.execute(script.text.encode(), prepare=False)
         if begins and conn.is_pooled:  # the script may say how the transaction is to be
             (enters,) = walls.with_settings((), conn.settings)
-            yield self._call(conn.cursor_at(0), enters.call)
+            yield self._send_call(conn.cursor_at(0), enters.call)
 
-    def _query(self, query: flow.Query) -> Work[list[flow.Rows]]:
+    def _run_query(self, query: flow.Query) -> Work[list[flow.Rows]]:
         database = self._database
         # before a connection is taken: who may not ask takes none
-        wall, sent = database.wall, self._behind(query)
+        wall, sent = database.wall, self._statements_for(query)
         for attempt in range(1, _ATTEMPTS + 1):
-            began_before = self._open or bool(self._past)
-            conn = yield from self._connection()
+            began_before = self._open or bool(self._history)
+            conn = yield from self._take_connection()
             # whoever connects anew may have other rights
-            sent = sent if wall is database.wall else self._behind(query)
+            sent = sent if wall is database.wall else self._statements_for(query)
             try:
-                if self._past and not self._open:
-                    yield from self._do_past(conn)
+                if self._history and not self._open:
+                    yield from self._replay_history(conn)
                 rows = yield from self._execute(conn, query, sent)
             except psycopg.Error as error:
-                yield from self._heed(error, conn)
+                yield from self._note_connection_state(error, conn)
                 lost = query.commit and errors.is_outcome_unknown(
                     error, conn, began_before=began_before
                 )
-                if lost and (began_before or database.target.writes(query)):
+                if lost and (began_before or database.target.changes_rows(query)):
                     raise errors.outcome_unknown_error(error) from error
                 again = errors.is_transient(error, conn, began_before=began_before)
                 last = attempt == _ATTEMPTS or self._deadline.passed
-                if not again or last or None in self._past:
+                if not again or last or None in self._history:
                     raise
                 yield from self._start_over(conn)
             else:
-                self._past += [] if None in self._past else [(query, rows)]
+                self._history += [] if None in self._history else [(query, rows)]
                 self._open = not query.commit
                 if query.commit:
                     yield from self._release()
                 return rows
         raise AssertionError("unreachable")
 
-    def _behind(self, query: flow.Query) -> Sequence[SentCall]:
-        return self._database.wall.behind(query.calls, self._database.statements)
+    def _statements_for(self, query: flow.Query) -> Sequence[SentCall]:
+        return self._database.wall.statements_for(query.calls, self._database.statements)
 
-    def _heed(self, error: psycopg.Error, conn: Any) -> Work[None]:
+    def _note_connection_state(self, error: psycopg.Error, conn: Any) -> Work[None]:
         """Act on what an error says of its connection."""
         if isinstance(
             error, errors.PREPARED_ELSEWHERE
         ):  # another session's: rely on none from now on
-            conn.share()
+            conn.treat_as_pooled()
             self._database.is_pooled = self._pool.suspect = True
         if isinstance(error, errors.SESSION_ENDED):
             yield conn.close()  # as the server does next
 
-    def _do_past(self, conn: Any) -> Work[None]:
+    def _replay_history(self, conn: Any) -> Work[None]:
         """Do again what a transaction did before it was undone."""
-        for query, rows in filter(None, self._past):
-            if (yield from self._execute(conn, query, self._behind(query))) != rows:
-                self._past = []
+        for query, rows in filter(None, self._history):
+            if (yield from self._execute(conn, query, self._statements_for(query))) != rows:
+                self._history = []
                 yield from self._start_over(conn)
                 raise ConflictError("what this call had read was changed meanwhile: repeat it")
 
@@ -235,12 +237,12 @@ class Session:
         if conn.is_pooled and not self._open:
             sent = walls.with_settings(sent, conn.settings)
         if len(sent) == 1 and query.commit and not self._open:
-            cursors = [(yield self._call(conn.cursor_at(0), query.calls[0]))]
+            cursors = [(yield self._send_call(conn.cursor_at(0), query.calls[0]))]
         else:
             names = {statement.call.name for statement in sent}
             if _LIMIT_TIME in names and not names <= conn.planned:
                 sent = _with_time_to_plan(sent)
-            cursors = yield from in_pipeline(conn, self._sent(conn, query, sent))
+            cursors = yield from in_pipeline(conn, self._send(conn, query, sent))
             if _LIMIT_TIME in names and conn.prepare_threshold is not None:
                 conn.planned |= names  # who prepares nothing plans each anew
         results: list[flow.Rows] = [[] for _ in query.calls]
@@ -249,7 +251,7 @@ class Session:
                 results[place] += yield cursor.fetchall()
         return results
 
-    def _sent(self, conn: Any, query: flow.Query, sent: Sequence[SentCall]) -> Work[list[Any]]:
+    def _send(self, conn: Any, query: flow.Query, sent: Sequence[SentCall]) -> Work[list[Any]]:
         """Send a query's statements, to be answered together."""
         cursors = []
         try:
@@ -257,7 +259,7 @@ class Session:
                 yield conn.execute("BEGIN")
                 self._open = True
             for place, (call, _) in enumerate(sent):
-                cursors.append((yield self._call(conn.cursor_at(place), call)))
+                cursors.append((yield self._send_call(conn.cursor_at(place), call)))
             if query.commit and self._open:
                 yield conn.execute("COMMIT", prepare=False)  # `commit()` waits by itself
         except BaseException as error:
@@ -266,23 +268,23 @@ class Session:
             raise
         return cursors
 
-    def _call(self, cursor: Any, call: flow.Call) -> Any:
+    def _send_call(self, cursor: Any, call: flow.Call) -> Any:
         text, names, *_ = self._database.statements[call.name]
         return cursor.execute(text, [*map(call.params.__getitem__, names)], binary=True)
 
-    def _connection(self) -> Work[Any]:
+    def _take_connection(self) -> Work[Any]:
         """Return the session's connection, taken from the pool if it has none."""
         database, lost = self._database, 0
         while self._conn is None:
             if self._deadline.passed:
-                raise self._deadline.late("what it asked for before took all of them")
+                raise self._deadline.timeout_error("what it asked for before took all of them")
             if database.pool.suspect:
                 yield from database.recover(database.pool, self._deadline)
             self._pool = database.pool
             try:
-                taken = self._pool.getconn(self._deadline.within(self._pool.timeout))
+                taken = self._pool.getconn(self._deadline.cap(self._pool.timeout))
                 # what a thread has, it holds at once: a signal as it yields would lose it
-                self._conn = (yield taken) if self._side is AWAITED else taken
+                self._conn = (yield taken) if self._mode is AWAITED else taken
             except PoolClosed:
                 if self._pool is database.pool:
                     raise  # it is the store that was closed, not a pool that was replaced
@@ -297,16 +299,16 @@ class Session:
 
     def _release(self) -> Work[None]:
         """Return the connection to its pool, dead or alive."""
-        conn, self._conn, self._open, self._past = self._conn, None, False, []
+        conn, self._conn, self._open, self._history = self._conn, None, False, []
         if conn is None:
             return
         conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
         if conn.closed:
             self._pool.suspect = True  # its server may be gone
-        elif conn.cut or conn.pgconn.pipeline_status:
+        elif conn.is_broken_off or conn.pgconn.pipeline_status:
             yield conn.close()  # who was cancelled as it entered a pipeline left it so
         returned = self._pool.putconn(conn)
-        yield run_to_end(returned) if self._side is AWAITED else returned
+        yield run_to_end(returned) if self._mode is AWAITED else returned
 
 
 def _with_time_to_plan(sent: Sequence[SentCall]) -> Sequence[SentCall]:
@@ -332,11 +334,11 @@ class Database:
     Its connections are a pool, and another one once its server was gone.
     """
 
-    def __init__(self, target: Target, side: CallMode) -> None:
+    def __init__(self, target: Target, mode: CallMode) -> None:
         """Describe the database; `opened` connects."""
         self.target = target
-        self.side = side
-        self.loop = asyncio.get_running_loop() if side is AWAITED else None
+        self.mode = mode
+        self.loop = asyncio.get_running_loop() if mode is AWAITED else None
         self.wall = walls.Wall()
         self.statements: Mapping[str, Statement] = target.statements
         """Every statement, as it reads for whoever connects."""
@@ -346,12 +348,14 @@ class Database:
         self._recovery: Any = None
         """The work that replaces the pool just now, for all who wait for it."""
         self.pool = self._new_pool()
-        self.writes = GroupCommit(self._write, side)
-        self._lookups = Lookups(lambda lookups, deadline: run_async(self._read(lookups, deadline)))
+        self.writes = GroupCommit(self._commit_writes, mode)
+        self._lookups = Lookups(
+            lambda lookups, deadline: run_async(self._read_lookups(lookups, deadline))
+        )
 
     @classmethod
-    def opened(
-        cls, target: Target, side: CallMode, prepare: Callable[[], flow.Flow[None]]
+    def connect(
+        cls, target: Target, mode: CallMode, prepare: Callable[[], flow.Flow[None]]
     ) -> Work[Self]:
         """The open database of a store; one on a server of our own is prepared.
 
@@ -363,14 +367,14 @@ class Database:
             DatabaseError (pool_exhausted): if it does not give the connections of `min_size`.
         """
         try:
-            started = yield side.aside(target.started)
+            started = yield mode.call_blocking(target.start)
         except BaseException:  # a thread that starts a server goes on without a cancelled caller
-            yield side.aside(target.stop)
+            yield mode.call_blocking(target.stop)
             raise
-        database = cls(started, side)
+        database = cls(started, mode)
         try:
-            yield from database._alone(database._acts)
-            limit = Deadline(started.call_seconds).within(POOL_TIMEOUT_SECONDS)
+            yield from database._on_own_connection(database._read_rights)
+            limit = Deadline(started.call_seconds).cap(POOL_TIMEOUT_SECONDS)
             yield database.pool.open(wait=True, timeout=limit)
             if target.server is not None:
                 yield from drive(prepare(), database.session())
@@ -384,15 +388,15 @@ class Database:
     def close(self) -> Work[None]:
         """Close every connection; nothing is left behind."""
         try:
-            if self.side is AWAITED:
+            if self.mode is AWAITED:
                 yield self._lookups.drain()
             yield from self.writes.drain()
             if self._recovery is not None:
-                yield self.side.ended(self._recovery, POOL_TIMEOUT_SECONDS)
+                yield self.mode.wait_for_end(self._recovery, POOL_TIMEOUT_SECONDS)
             yield self.pool.close()
             THREADS.end_idle()
         finally:
-            yield self.side.aside(self.target.stop)
+            yield self.mode.call_blocking(self.target.stop)
 
     def session(
         self, ask: Callable[[flow.Ask], Any] | None = None, deadline: Deadline | None = None
@@ -402,16 +406,18 @@ class Database:
 
     def look_up(self, lookup: flow.Lookup, deadline: Deadline) -> Work[flow.Rows]:
         """The rows of one key; tasks share statements, threads need not."""
-        if self.side is AWAITED:
+        if self.mode is AWAITED:
             rows: flow.Rows = yield self._lookups.find(lookup, deadline)
             return rows
-        return (yield from self._read([lookup], deadline))
+        return (yield from self._read_lookups([lookup], deadline))
 
-    def _read(self, lookups: Sequence[flow.Lookup], deadline: Deadline | None) -> Work[flow.Rows]:
+    def _read_lookups(
+        self, lookups: Sequence[flow.Lookup], deadline: Deadline | None
+    ) -> Work[flow.Rows]:
         name, params = flow.Lookup.call(lookups)
         return drive(flow.rows_of(name, **params), Session(self, deadline=deadline))
 
-    def _write(self, together: Sequence[flow.GroupWrite], deadline: Deadline) -> Work[None]:
+    def _commit_writes(self, together: Sequence[flow.GroupWrite], deadline: Deadline) -> Work[None]:
         writing = together[0].flow([write.item for write in together])
         return drive(writing, self.session(deadline=deadline))
 
@@ -428,13 +434,13 @@ class Database:
         """
         with self._lock:
             if self._recovery is None or self._recovery.done():
-                self._recovery = self.side.begin(partial(self._recovered, lost))
+                self._recovery = self.mode.begin_work(partial(self._replace_pool, lost))
             recovery = self._recovery
-        if not (yield self.side.ended(recovery, deadline.left)):
-            raise deadline.late("a server whose connection was lost does not answer")
+        if not (yield self.mode.wait_for_end(recovery, deadline.left)):
+            raise deadline.timeout_error("a server whose connection was lost does not answer")
         recovery.result()
 
-    def _recovered(self, lost: Any) -> Work[None]:
+    def _replace_pool(self, lost: Any) -> Work[None]:
         """Replace a pool and close it, unless somebody else has.
 
         Where no server answers, the next one is not opened: whoever comes asks the server first.
@@ -443,7 +449,7 @@ class Database:
             return
         lost.suspect = True
         try:
-            yield from self._reach()
+            yield from self._check_server()
         except (psycopg.OperationalError, DatabaseError) as error:
             if isinstance(error, DatabaseError) and error.code != "embedded_server":
                 raise
@@ -458,15 +464,15 @@ class Database:
         self.pool = fresh
         yield lost.close()
 
-    def _reach(self) -> Work[None]:
+    def _check_server(self) -> Work[None]:
         """See that the server answers; one of our own is started again if it does not."""
         try:
-            yield from self._alone(self._acts)
+            yield from self._on_own_connection(self._read_rights)
         except psycopg.OperationalError:
             if self.target.server is None:
                 raise
-            yield self.side.aside(self.target.server.revive)
-            yield from self._alone(self._acts)
+            yield self.mode.call_blocking(self.target.server.revive)
+            yield from self._on_own_connection(self._read_rights)
 
     def build(self, build: flow.BuildIndex) -> Work[bool]:
         """Build while another connection's transaction holds the lock; False if somebody holds it.
@@ -484,29 +490,29 @@ class Database:
             cursor = yield conn.execute(_TRY_LOCK.format(build.lock).encode(), prepare=False)
             ((held, timeout, _),) = yield cursor.fetchall()
             if held:
-                hurry = {} if timeout == "0" else self.target.unhurried()
-                yield from self._alone(build_all, **hurry)
+                hurry = {} if timeout == "0" else self.target.without_statement_timeout()
+                yield from self._on_own_connection(build_all, **hurry)
             return bool(held)
 
-        return (yield from self._alone(hold))
+        return (yield from self._on_own_connection(hold))
 
-    def _alone(self, work: Callable[[Any], Work[T]], **options: str) -> Work[T]:
+    def _on_own_connection(self, work: Callable[[Any], Work[T]], **options: str) -> Work[T]:
         """Do work on a connection of its own, which is closed after it."""
-        kind: Any = AsyncConnection if self.side is AWAITED else Connection
+        kind: Any = AsyncConnection if self.mode is AWAITED else Connection
         arguments = {**self.target.connection_options(), **options}
         opened = kind.connect(self.target.conninfo, **arguments)
         # what a thread has, it holds at once: a signal as it yields would lose it
-        conn = (yield opened) if self.side is AWAITED else opened
+        conn = (yield opened) if self.mode is AWAITED else opened
         try:
             return (yield from work(conn))
         finally:
             yield conn.close()
 
-    def _acts(self, conn: Any) -> Work[None]:
+    def _read_rights(self, conn: Any) -> Work[None]:
         """Ask whose rights this store has."""
         conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
         roles = self.target.options.roles
-        cursor = yield conn.execute(walls.ACTING, self.target.acting(), prepare=False)
+        cursor = yield conn.execute(walls.ACTING, self.target.acting_params(), prepare=False)
         ((acting, role, closed),) = yield cursor.fetchall()
         if closed is not None:
             raise DatabaseError(
@@ -515,16 +521,16 @@ class Database:
             )
         self.wall = walls.Wall(roles.taken or acting, roles.name_taken)
         application = self.wall.acting == "application"
-        self.statements = self.target.walled if application else self.target.statements
+        self.statements = self.target.walled_statements if application else self.target.statements
 
     def _new_pool(self) -> Any:
-        awaited = self.side is AWAITED
+        awaited = self.mode is AWAITED
         options = self.target.pool_options()
         options.pop("check", None)  # a pool would wait in vain for one that passes; see `is_ready`
         made: Any = (AsyncConnectionPool if awaited else ConnectionPool)(
             self.target.conninfo,
             connection_class=AsyncConnection if awaited else Connection,
-            configure=lambda conn: self.side.do(self._configure(conn)),
+            configure=lambda conn: self.mode.run_work(self._configure(conn)),
             **options,
         )
         made.suspect = False
@@ -533,5 +539,5 @@ class Database:
     def _configure(self, conn: Any) -> Work[None]:
         conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
         if self.is_pooled:
-            conn.share()
-        yield from conn.learn(self.target)
+            conn.treat_as_pooled()
+        yield from conn.set_up_session(self.target)

@@ -109,7 +109,7 @@ class Target:
         return sql.statements(self.options, self.vector)
 
     @cached_property
-    def walled(self) -> Mapping[str, Statement]:
+    def walled_statements(self) -> Mapping[str, Statement]:
         """The statements of an application; see `walls`."""
         return sql.statements(self.options, self.vector, walled=True)
 
@@ -118,7 +118,7 @@ class Target:
         """The time that a call has."""
         return (self.options.bounds.call_timeout_ms or 0) / 1_000 or None
 
-    def started(self) -> Self:
+    def start(self) -> Self:
         """What is to be connected to; a server of our own is started."""
         return self if self.server is None else replace(self, conninfo=self.server.start())
 
@@ -140,12 +140,12 @@ class Target:
         """What looks at a connection before each use, if somebody wants that."""
         return (self.pool or {}).get("check")
 
-    def acting(self) -> dict[str, str | None]:
+    def acting_params(self) -> dict[str, str | None]:
         """The parameters of ACTING."""
         memories, roles = f"{self.options.schema('memory')}.memories", self.options.roles
         return {"memories": memories, "worker": roles.worker, "taken": roles.name_taken}
 
-    def writes(self, query: Query) -> bool:
+    def changes_rows(self, query: Query) -> bool:
         """Whether a query changes what must be neither lost nor done twice."""
         return any(self.statements[call.name].writes for call in query.calls)
 
@@ -162,11 +162,11 @@ class Target:
         }
 
     @property
-    def is_told_to_prepare(self) -> bool:
+    def sets_prepare_threshold(self) -> bool:
         """Tell whether somebody has said when to prepare statements."""
         return "prepare_threshold" in self._kwargs()
 
-    def unhurried(self) -> dict[str, str]:
+    def without_statement_timeout(self) -> dict[str, str]:
         """Return options of a connection whose statements take as long as they take."""
         of_url = conninfo_to_dict(self.conninfo).get("options")
         options = self._kwargs().get("options", of_url) or ""
@@ -254,7 +254,7 @@ class _LimitedConnection(psycopg.Connection[DictRow]):
 
 
 def _configure_checkpointer(conn: psycopg.Connection[DictRow]) -> None:
-    """Prepare nothing on a connection of a pooler's; see `Connection.learn`."""
+    """Prepare nothing on a connection of a pooler's; see `Connection.set_up_session`."""
     (row,) = conn.execute(CONNECTION_FACTS, {"type": None}, prepare=False).fetchall()
     if row["pg_backend_pid"] != conn.info.backend_pid:
         conn.prepare_threshold = None

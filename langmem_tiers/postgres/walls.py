@@ -48,10 +48,10 @@ class Wall(NamedTuple):
     """The rights of a store."""
 
     acting: Role = "owner"
-    taken: str | None = None
+    role: str | None = None
     """The role that each transaction takes; None if it is that of whoever connects."""
 
-    def behind(
+    def statements_for(
         self, calls: Sequence[Call], statements: Mapping[str, Statement]
     ) -> Sequence[SentCall]:
         """What is sent for these calls, in their order but for that of several tenants.
@@ -59,27 +59,27 @@ class Wall(NamedTuple):
         Raises:
             InvalidInputError (tenant_required): for an application's call across tenants.
         """
-        stands = self.acting == "application" or self.taken is not None
+        stands = self.acting == "application" or self.role is not None
         if not (stands and any(_is_walled(call, statements) for call in calls)):
             return [*map(SentCall, calls, count())]
         sent: list[SentCall] = []
         by_tenant: dict[str, list[SentCall]] = {}
         for place, call in enumerate(calls):
             if _is_walled(call, statements):
-                for tenant, part in self._parts(call, statements[call.name]):
+                for tenant, part in self._split_by_tenant(call, statements[call.name]):
                     by_tenant.setdefault(tenant, []).append(SentCall(part, place))
             else:
-                sent += self._framed(by_tenant)
+                sent += self._name_tenants(by_tenant)
                 by_tenant = {}
                 sent.append(SentCall(call, place))
-        return [*sent, *self._framed(by_tenant)]
+        return [*sent, *self._name_tenants(by_tenant)]
 
-    def _framed(self, by_tenant: Mapping[str, Sequence[SentCall]]) -> Iterator[SentCall]:
+    def _name_tenants(self, by_tenant: Mapping[str, Sequence[SentCall]]) -> Iterator[SentCall]:
         for tenant, statements in by_tenant.items():
-            yield SentCall(Call("act_for", {"role": self.taken, "tenant": tenant}), None)
+            yield SentCall(Call("act_for", {"role": self.role, "tenant": tenant}), None)
             yield from statements
 
-    def _parts(self, call: Call, statement: Statement) -> Iterator[tuple[str, Call]]:
+    def _split_by_tenant(self, call: Call, statement: Statement) -> Iterator[tuple[str, Call]]:
         """A call as those of one tenant each; a worker's sees all of them at once."""
         tenants = call.params.get("tenants") if "tenants" in statement.names else None
         tenant = call.params.get("tenant") if "tenant" in statement.names else None
@@ -98,8 +98,8 @@ class Wall(NamedTuple):
 def with_settings(sent: Sequence[SentCall], settings: Mapping[str, Any]) -> Sequence[SentCall]:
     """Add to what is sent a transaction's settings, with its first tenant if any."""
     names_tenant = bool(sent) and sent[0].place is None
-    whose = sent[0].call.params if names_tenant else {"role": None, "tenant": ""}
-    return [SentCall(Call("enter", {**settings, **whose}), None), *sent[names_tenant:]]
+    tenant_params = sent[0].call.params if names_tenant else {"role": None, "tenant": ""}
+    return [SentCall(Call("enter", {**settings, **tenant_params}), None), *sent[names_tenant:]]
 
 
 def _is_walled(call: Call, statements: Mapping[str, Statement]) -> bool:

@@ -266,7 +266,7 @@ def recall(
     for answer, memories in zip(answers, shown, strict=True):
         by_place = {row.place: row for row in answer.candidates}
         read += [by_place[each.place] for each in memories]
-    yield from store.mark([row for row in read if not (hidden and hidden(row))], moment)
+    yield from store.mark_read([row for row in read if not (hidden and hidden(row))], moment)
     if recording is not None:
         yield from recording.keep([*zip(answers, shown, strict=True)], before, moment)
     return shown

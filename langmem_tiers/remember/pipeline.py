@@ -102,7 +102,7 @@ class Pipeline:
     ) -> None:
         """Stand on a store's flows; what the caller recalled and stored before is kept there."""
         self._store, self._types, self._caller = store, types, caller
-        self.lately, self._runs = store.kept.one(RecalledLately), store.kept.one(Runs)
+        self.lately, self._runs = store.shared.get(RecalledLately), store.shared.get(Runs)
         self.gate, self._places_of = gate, places_of
 
     def admit(

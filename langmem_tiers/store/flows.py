@@ -97,10 +97,10 @@ class AccessBuffer:
 
     def __init__(self) -> None:
         """Begin empty."""
-        self._begin_anew()
+        self._reset()
         _buffers.add(self)
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._pending: dict[_Key, int] = {}
         self._written: Collection[_Key] = ()
@@ -120,7 +120,7 @@ class AccessBuffer:
                 self._count((row.tenant, row.id), 1)
 
     @property
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Whether it is time to write them."""
         if not self._pending:
             return False
@@ -129,15 +129,15 @@ class AccessBuffer:
             return False
         return now - self._since >= FLUSH_SECONDS or len(self._pending) >= FLUSH_ENTRIES
 
-    def begin(self, write: Callable[[], Future[None]]) -> None:
+    def begin_writing(self, write: Callable[[], Future[None]]) -> None:
         """Begin to write them in the background, unless that goes on already."""
         with self._lock:
-            if not self.under_way:
+            if not self.is_writing:
                 self._begun_at = time.monotonic()
                 self._writing = write()
 
     @property
-    def under_way(self) -> bool:
+    def is_writing(self) -> bool:
         """Whether some are being written in the background."""
         if self._writing is None or self._writing.done():
             return False
@@ -145,7 +145,7 @@ class AccessBuffer:
 
     def wait(self) -> None:
         """Wait for what is being written in the background."""
-        if self._writing is not None and self.under_way:
+        if self._writing is not None and self.is_writing:
             wait([self._writing], timeout=ABANDONED_SECONDS)
 
     def take(self, *, last: bool = False) -> AccessBatch | None:
@@ -168,12 +168,12 @@ class AccessBuffer:
             for key, count in taken.counts.items():
                 self._count(key, count)
 
-    def wrote(self, taken: AccessBatch) -> None:
+    def confirm(self, taken: AccessBatch) -> None:
         """Writing went well (again)."""
         self._written = taken.counts.keys()
         self._resting_until = None
 
-    def rest(self, error: DatabaseError) -> None:
+    def pause(self, error: DatabaseError) -> None:
         """Write nothing for a while, after Postgres refused to; said once in the log."""
         seconds = BUSY_SECONDS if error.code == "query_timeout" else RETRY_SECONDS
         if self._resting_until is None:
@@ -200,7 +200,7 @@ _buffers: weakref.WeakSet[AccessBuffer] = weakref.WeakSet()
 def _forget_parent_counts() -> None:
     """Leave to a parent process the counts that it writes, in a fork."""
     for buffer in _buffers:
-        buffer._begin_anew()  # noqa: SLF001 - the class's own module
+        buffer._reset()  # noqa: SLF001 - the class's own module
 
 
 if sys.platform != "win32":
@@ -220,7 +220,7 @@ class SharedObjects:
         """Begin with none."""
         self._of: dict[Callable[[], Any], Any] = {}
 
-    def one(self, kind: Callable[[], T]) -> T:
+    def get(self, kind: Callable[[], T]) -> T:
         """Return the object of that kind, one for the store."""
         if kind not in self._of:
             self._of.setdefault(kind, kind())  # whoever comes first of several threads
@@ -251,10 +251,10 @@ class StoreFlows:
         self.ann_tiers: Sequence[Tier] = ()
         self._state_expires = -math.inf
         self._accesses = AccessBuffer()
-        self.kept = SharedObjects()
+        self.shared = SharedObjects()
         self.runner: Runner | None = None
         """Begins what no call waits for; without it, that is done when it has to be."""
-        self._told_of_lives = False
+        self._warned_of_lives = False
         self._upkeep = upkeep.Upkeep(options)
 
     @property
@@ -269,7 +269,7 @@ class StoreFlows:
             return [(yield from self._get(todo[0], tier))]
         yield from flow.extend_deadline(len(todo))
         puts = {i: op for i, op in enumerate(todo) if isinstance(op, PutOp)}
-        reads = {i: self._asked(op) for i, op in enumerate(todo) if i not in puts}
+        reads = {i: self._parse_read(op) for i, op in enumerate(todo) if i not in puts}
         writing = (yield from self._writing(puts.values())) if puts else None
         if writing is not None and not reads and tier is None:
             yield GroupWrite(writing, self.carry_out)
@@ -280,7 +280,7 @@ class StoreFlows:
         if writing is not None and lock is not None:
             own = () if reads else (lock,)
             yield from write.carry_out(writing, options=self.options, tier=tier, lock=own)
-        yield from self.note(asked, answers)
+        yield from self.finish_reads(asked, answers)
         results: list[Result] = [None] * len(todo)
         for i, answer in zip(reads, answers, strict=True):
             results[i] = self._result(answer)
@@ -296,7 +296,7 @@ class StoreFlows:
         yield from self.refresh_state()
         return WriteBatch(last, (yield from write.embed_writes(last, self.options)), self.moment())
 
-    def _asked(self, op: Op) -> ReadRequest:
+    def _parse_read(self, op: Op) -> ReadRequest:
         """A read, checked at the door: an application's is about one tenant."""
         asked = ops.to_read(op, self.options.bounds)
         if not asked.tenant:
@@ -323,10 +323,10 @@ class StoreFlows:
         rows = yield read.lookup(asked)
         if not rows:
             return None
-        row, reading = ItemRow(*rows[0]), self._reading(tier)
-        if not reading.sees(row):
+        row, reading = ItemRow(*rows[0]), self._read_scope(tier)
+        if not reading.includes(row):
             return None
-        yield from self.mark((row,), reading.moment, (row,) if asked.refresh else ())
+        yield from self.mark_read((row,), reading.moment, (row,) if asked.refresh else ())
         return ops.to_item(row)
 
     def read(
@@ -344,17 +344,17 @@ class StoreFlows:
             )
         if lock is not None:
             yield Query((lock,))
-        reading = self._reading(tier)
+        reading = self._read_scope(tier)
         return (yield from read.answer_reads(reads, vectors, reading=reading, commit=lock is None))
 
-    def note(self, reads: Sequence[ReadRequest], answers: Sequence[Any]) -> Flow[None]:
+    def finish_reads(self, reads: Sequence[ReadRequest], answers: Sequence[Any]) -> Flow[None]:
         """What a read leaves behind, once it has succeeded."""
         got = [answer for answer in answers if isinstance(answer, ItemRow)]
         listed = (item for each in answers if isinstance(each, list) for item in each)
         rows = [item for item in listed if isinstance(item, ItemRow)]
         if rows and self.options.audit.reads:
             yield from self._log_read(rows)
-        yield from self.mark(got, self.moment(), read.rows_to_refresh(reads, answers))
+        yield from self.mark_read(got, self.moment(), read.rows_to_refresh(reads, answers))
 
     def _result(self, answer: Any) -> Result:
         if isinstance(answer, ItemRow):
@@ -363,7 +363,7 @@ class StoreFlows:
             return list(ops.to_search_items(answer, self.distance))
         return [tuple(labels) for labels in answer] if isinstance(answer, list) else None
 
-    def _reading(self, tier: Tier | None) -> ReadScope:
+    def _read_scope(self, tier: Tier | None) -> ReadScope:
         tiers = TIERS if tier is None else (tier,)
         return ReadScope(self.options, self.moment(), tiers, self.ann_tiers)
 
@@ -374,7 +374,7 @@ class StoreFlows:
 
     def flush(self, seconds: float | None = None, *, last: bool = False) -> Flow[None]:
         """Write the accesses counted so far, within so many seconds; what is refused is kept."""
-        if self._accesses.under_way:
+        if self._accesses.is_writing:
             wait_for = self._accesses.wait
             yield Ask(wait_for, lambda: asyncio.to_thread(wait_for))
         return (yield from self._flush(seconds, last=last))
@@ -389,16 +389,16 @@ class StoreFlows:
         except BaseException:  # also where a caller was cancelled meanwhile
             self._accesses.give_back(taken)
             raise
-        self._accesses.wrote(taken)
+        self._accesses.confirm(taken)
 
-    def flush_aside(self) -> Flow[None]:
+    def flush_before_read(self) -> Flow[None]:
         """Write them before they are read, which they are though Postgres refuses to write."""
         try:
             yield from self.flush(PATIENCE_SECONDS)
         except DatabaseError as error:
             if is_hopeless(error):
                 raise  # there is nothing that could answer the read either
-            self._accesses.rest(error)
+            self._accesses.pause(error)
 
     def flush_last(self) -> Flow[None]:
         """Write them as the store is closed; the log says if they are lost."""
@@ -410,24 +410,26 @@ class StoreFlows:
     def begin_to_flush(self) -> None:
         """Write them in the background if it is time: no read waits for a lock on them."""
         runner = self.runner
-        if runner is not None and self._accesses.due:
-            self._accesses.begin(lambda: runner.briefly(self._flush_unseen()))
+        if runner is not None and self._accesses.is_due:
+            self._accesses.begin_writing(
+                lambda: runner.run_short_in_background(self._flush_in_background())
+            )
 
-    def _flush_unseen(self) -> Flow[None]:
+    def _flush_in_background(self) -> Flow[None]:
         try:
             yield from self._flush(PATIENCE_SECONDS)
         except DatabaseError as error:
             if not is_hopeless(error):  # else the reads themselves say so
-                self._accesses.rest(error)
+                self._accesses.pause(error)
 
-    def type_stats(self, whose: Mapping[str, str | None]) -> Flow[list[Row]]:
+    def type_stats(self, scope: Mapping[str, str | None]) -> Flow[list[Row]]:
         """Tier, memory type, memories and accesses of a tenant, accesses counted so far too."""
-        yield from self.flush_aside()
-        params = {**whose, "alive_at": self.moment().alive_at}
+        yield from self.flush_before_read()
+        params = {**scope, "alive_at": self.moment().alive_at}
         (rows,) = yield Query((Call("type_stats", params),), commit=True)
         return list(rows)
 
-    def mark(
+    def mark_read(
         self,
         rows: Sequence[ExpiringRow],
         moment: Moment,
@@ -448,9 +450,9 @@ class StoreFlows:
             if mortal:
                 yield from read.extend_lives(mortal, moment)
         except DatabaseError as error:
-            if not self._told_of_lives:
+            if not self._warned_of_lives:
                 _log.warning("reads go on, but do not extend the life of what they read: %s", error)
-            self._told_of_lives = True
+            self._warned_of_lives = True
 
     def _log_read(self, rows: Sequence[ExpiringRow]) -> Flow[None]:
         ids: dict[str, list[int]] = {}
@@ -491,10 +493,10 @@ class StoreFlows:
         self._state_expires = time.monotonic() + _STATE_SECONDS
         if self.runner is not None and self.acting == "owner":
             for begin in self._upkeep.due(state):
-                self.runner.at_length(self._kept_up(begin))
+                self.runner.run_long_in_background(self._run_upkeep(begin))
 
     @without_deadline
-    def _kept_up(self, begin: Callable[[], Flow[bool]]) -> Flow[None]:
+    def _run_upkeep(self, begin: Callable[[], Flow[bool]]) -> Flow[None]:
         if (yield from begin()):
             self._state_expires = -math.inf
 

@@ -48,13 +48,13 @@ class ReadScope(NamedTuple):
     ann_tiers: Sequence[Tier] = ()
     """Those that have an HNSW index."""
 
-    def sees(self, row: ItemRow) -> bool:
+    def includes(self, row: ItemRow) -> bool:
         """Whether a row read by key is in these tiers and not expired."""
         alive = row.expires_at is None or row.expires_at > self.moment.alive_at
         return alive and row.tier in self.tiers
 
     @property
-    def common(self) -> dict[str, Any]:
+    def common_params(self) -> dict[str, Any]:
         """Parameters that most statements take."""
         return {
             "tiers": [tier.value for tier in self.tiers],
@@ -214,7 +214,7 @@ def _answer_gets(
             if isinstance(request, GetRequest)
             else None
         )
-        answers.append(hit if hit and reading.sees(hit) else None)
+        answers.append(hit if hit and reading.includes(hit) else None)
         if hit:  # who asks twice gets two values that do not change with each other
             rows_by_key[hit[:3]] = hit._replace(value=deepcopy(hit.value))
     return answers
@@ -253,7 +253,7 @@ def search_params(
     """The parameters of every search statement."""
     wanted = search.limit + search.offset
     return {
-        **reading.common,
+        **reading.common_params,
         **(filter_params(search.conditions) if search.conditions else {}),
         "tenant": search.scope.tenant,
         "low": search.scope.low,
@@ -289,7 +289,7 @@ def _complete_answer(
 
 def _namespaces_call(request: ListRequest, reading: ReadScope) -> Call:
     params = {
-        **reading.common,
+        **reading.common_params,
         "tenant": request.tenant,
         "kinds": [kind for kind, _ in request.matches],
         "paths": [path for _, path in request.matches],

@@ -320,9 +320,9 @@ class TieredStore(BaseStore):
         """Run a flow on this store's database, awaiting."""
         return await self.runner.arun(check_flow(flow))
 
-    def aside(self, flow: Flow[T]) -> Future[T]:
+    def run_in_background(self, flow: Flow[T]) -> Future[T]:
         """Begin a flow that nobody waits for, in a copy of the caller's context."""
-        return self.runner.aside(check_flow(flow))
+        return self.runner.run_in_background(check_flow(flow))
 
     @property
     def on_own_loop(self) -> bool:
@@ -345,7 +345,7 @@ class TieredStore(BaseStore):
         """
         if tenant is not None:
             encode_namespace((checked_instance(tenant, str, "tenant"),))
-        yield from self.flows.flush_aside()
+        yield from self.flows.flush_before_read()
         params = {
             "tenant": tenant,
             "schema_prefix": self.options.schema_prefix,

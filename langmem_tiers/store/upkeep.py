@@ -43,16 +43,18 @@ class Upkeep:
     def __init__(self, options: StoreOptions) -> None:
         """Hold the options."""
         self._options = options
-        self._seen = 0
+        self._checked_size = 0
         """Vectors without an HNSW index when it was last asked whether one would pay."""
 
     def due(self, state: migrate.IndexState) -> list[Callable[[], Flow[bool]]]:
         """What pays now; each answers whether the state is to be read again."""
         todo = []
-        if state.stored > max(_STORED, _SHARE * state.counted):
+        if state.stored_since_count > max(_STORED, _SHARE * state.stored_at_count):
             todo.append(self._count)
-        if state.unindexed > max(self._seen * _GROWTH, self._options.exact_limit, _MANY_VECTORS):
-            self._seen = state.unindexed
+        if state.unindexed > max(
+            self._checked_size * _GROWTH, self._options.exact_limit, _MANY_VECTORS
+        ):
+            self._checked_size = state.unindexed
             todo.append(self._index)
         return todo
 
@@ -61,10 +63,10 @@ class Upkeep:
             built = yield from migrate.build_ann_indexes(self._options)
         except DatabaseError as error:
             _log.warning("no HNSW index was built, searches stay exact: %s", error)
-            self._seen = 0
+            self._checked_size = 0
             return False
         if built:
-            self._seen = 0  # another tier may be next
+            self._checked_size = 0  # another tier may be next
         return bool(built)
 
     def _count(self) -> Flow[bool]:

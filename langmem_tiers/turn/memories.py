@@ -144,7 +144,9 @@ def _recalled(
             [memory for memory in each if memory.match >= LEAST_INFORMED_MATCH] for each in informed
         ]
     memories = together(direct, dict(zip(questions, informed, strict=True)), ask.limit)
-    yield from store.flows.mark([rows[memory.place] for memory in memories], store.flows.moment())
+    yield from store.flows.mark_read(
+        [rows[memory.place] for memory in memories], store.flows.moment()
+    )
     there = {memory.place for memory in memories}
     others = [memory for memory in recent if memory.place not in there]
     return [*memories, *others][: ask.limit]

@@ -161,16 +161,16 @@ def test_counts_that_cannot_be_written_rest_and_only_so_many_are_kept(clock: Clo
 
     buffer = AccessBuffer()
     add(*range(FLUSH_ENTRIES))
-    buffer.rest(DatabaseError("read-only"))
-    assert not buffer.due
+    buffer.pause(DatabaseError("read-only"))
+    assert not buffer.is_due
     add(*range(2 * flows.MAX_ENTRIES))
     taken = buffer.take()
     assert taken is not None
     assert len(taken.counts) == flows.MAX_ENTRIES
     assert taken.counts["acme", 0] == 2
     buffer.give_back(taken)
-    buffer.wrote(taken)
-    assert buffer.due
+    buffer.confirm(taken)
+    assert buffer.is_due
 
 
 def test_counts_of_a_flow_that_was_abandoned_are_kept(store: TieredStore, url: str) -> None:

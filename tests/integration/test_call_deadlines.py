@@ -417,4 +417,4 @@ async def test_who_is_cancelled_hears_that_also_where_the_server_answers_with_an
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-            assert conn.cut
+            assert conn.is_broken_off

@@ -193,7 +193,7 @@ def test_a_recall_has_its_own_time(url: str) -> None:
             quick.get_context("x")
         patient = coordinator(store)
         with held(url, TABLE):
-            waiting = store.aside(recall(patient, [recall_query(patient, "x")]))
+            waiting = store.run_in_background(recall(patient, [recall_query(patient, "x")]))
             wait_until(lambda: blocked(url))
             outlasted(url, TABLE)
             assert not waiting.done()

@@ -173,7 +173,7 @@ def read_in(store: TieredStore, call: Call, mode: Mode) -> tuple[int, int]:
         conn.execute(f"SET LOCAL plan_cache_mode = {mode}".encode())
         # What this connection did before may not be told to the server yet: that counts as well.
         before = conn.execute(counted.encode(), prepare=False).fetchone()
-        for one in database.wall.behind([call], database.statements):
+        for one in database.wall.statements_for([call], database.statements):
             statement = database.statements[one.call.name]
             values = [one.call.params[name] for name in statement.names]
             conn.new_cursor(conn).execute(statement.text, values, prepare=False)

@@ -126,7 +126,7 @@ def kept_plan(store: TieredStore, call: Call) -> dict[str, Any]:
 
 
 def _names_tenant(database: Database, call: Call) -> list[Call]:
-    sent = database.wall.behind((call,), database.statements)
+    sent = database.wall.statements_for((call,), database.statements)
     return [one.call for one in sent if one.place is None]
 
 

@@ -141,9 +141,9 @@ async def test_on_a_loop_what_is_late_is_cancelled_and_the_rest_is_answered() ->
 def test_a_call_of_many_items_has_the_time_for_the_most_of_them_however_often_it_says_so() -> None:
     deadline = Deadline(10)
     for items in (400, 1_000, 1_000, 1):
-        deadline = deadline.of(items)
+        deadline = deadline.for_items(items)
     assert deadline.seconds == 50
     assert deadline.left is not None
     assert 40 < deadline.left <= 50
-    deadline.stood(7)
-    assert 47 < (deadline.of(1_200).left or 0) <= 67
+    deadline.extend(7)
+    assert 47 < (deadline.for_items(1_200).left or 0) <= 67

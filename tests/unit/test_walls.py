@@ -29,7 +29,7 @@ def several(name: str, *tenants: str, **given: Any) -> Call:
 
 def told(wall: Wall, *calls: Call) -> list[Any]:
     """What is sent: the tenants that are named, and each call with its tenants and its place."""
-    sent = wall.behind(calls, STATEMENTS)
+    sent = wall.statements_for(calls, STATEMENTS)
     return [
         one.call.params["tenant"]
         if one.place is None
@@ -58,12 +58,14 @@ def test_what_is_nobodys_stays_where_it_is_between_what_is_somebodys() -> None:
 def test_rows_that_go_along_are_parted_and_nothing_else_is() -> None:
     packed = PackedVectors([PackedVector(b"1"), PackedVector(b"2"), PackedVector(b"3")])
     given = several("put_vectors", "a", "b", "a", embeddings=packed, fields=["x", "y", "z"])
-    of_a, of_b = (one.call for one in APPLICATION.behind([given], STATEMENTS) if one.place == 0)
+    of_a, of_b = (
+        one.call for one in APPLICATION.statements_for([given], STATEMENTS) if one.place == 0
+    )
     assert [vector.data for vector in of_a.params["embeddings"]] == [b"1", b"3"]
     assert isinstance(of_b.params["embeddings"], PackedVectors)
     assert (of_a.params["fields"], of_b.params["fields"]) == (["x", "z"], ["y"])
     lives = several("put", "a", "b", tier_ttls=[1.0, 2.0], tiers=["working", "long_term"])
-    parts = [one.call for one in APPLICATION.behind([lives], STATEMENTS) if one.place == 0]
+    parts = [one.call for one in APPLICATION.statements_for([lives], STATEMENTS) if one.place == 0]
     assert [one.params["tier_ttls"] for one in parts] == [[1.0, 2.0]] * 2
     assert [one.params["noted"] for one in parts] == [None, None]
 
@@ -80,7 +82,7 @@ def test_rows_that_go_along_are_parted_and_nothing_else_is() -> None:
 )
 def test_an_application_asks_nothing_of_all_tenants_and_a_worker_does(across: Call) -> None:
     with coded("tenant_required", match=across.name.replace("_", " ")):
-        APPLICATION.behind([LOCK, across], STATEMENTS)
+        APPLICATION.statements_for([LOCK, across], STATEMENTS)
     assert told(Wall("worker", "cron"), across)[0] == ""
     assert told(Wall("owner"), across) == told(Wall("worker"), across)
 
@@ -88,7 +90,7 @@ def test_an_application_asks_nothing_of_all_tenants_and_a_worker_does(across: Ca
 def test_an_owner_and_a_worker_by_login_name_nobody() -> None:
     for wall in (Wall(), Wall("worker")):
         assert told(wall, several("put", "a", "b")) == [(0, "put", ["a-key", "b-key"])]
-    (named, _) = Wall("application", "web").behind([call("get", tenant="a")], STATEMENTS)
+    (named, _) = Wall("application", "web").statements_for([call("get", tenant="a")], STATEMENTS)
     assert named.call.params == {"role": "web", "tenant": "a"}
 
 
