@@ -30,7 +30,14 @@ from langmem_tiers.remember.gate import TrustPolicy, derived_trust
 from langmem_tiers.remind.intentions import PRIORITIES, STORED_STATUSES
 from langmem_tiers.remind.triggers import trigger_from_json
 from langmem_tiers.state import state as states
-from langmem_tiers.state.state import DailySpend, EmotionalState, Goal, Message, Task, of_value
+from langmem_tiers.state.state import (
+    DailySpend,
+    EmotionalState,
+    Goal,
+    Message,
+    Task,
+    state_from_json,
+)
 
 MOST_ID: Final = 2**62
 """Ids are below it, so that a file cannot use the sequence of them up: our own choice."""
@@ -252,16 +259,16 @@ def _check_state(row: Mapping[str, Any]) -> None:
     """Check what a state is called by what it is."""
     kind, name, value = row["kind"], row["name"], row["value"]
     if kind == states.TASK:
-        _check_same(name, of_value(Task, value).task_id)
+        _check_same(name, state_from_json(Task, value).task_id)
     elif kind == states.GOAL:
-        _check_same(name, of_value(Goal, value).goal_id)
+        _check_same(name, state_from_json(Goal, value).goal_id)
     elif kind == states.SPEND:
-        _check_same(name, of_value(DailySpend, value).date.isoformat())
+        _check_same(name, state_from_json(DailySpend, value).date.isoformat())
     elif kind == states.EMOTION:
-        of_value(EmotionalState, value)
+        state_from_json(EmotionalState, value)
         _check_same(name, "")
     elif kind == "message" and isinstance(value, dict):
-        of_value(Message, {**value, "message_id": name, "at": row["at"]})
+        state_from_json(Message, {**value, "message_id": name, "at": row["at"]})
     elif kind != states.TRANSACTION or not isinstance(value, dict):
         raise InvalidInputError(f"{short(kind)} is no kind of state, or its value no object")
 

@@ -1,4 +1,4 @@
-"""The command `langmem-tiers`, which is also `python -m langmem_tiers.cli`."""
+"""Entry point of `langmem-tiers`, which is also `python -m langmem_tiers.cli`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The command line: `langmem-tiers`."""
+"""Commands of `langmem-tiers`: setup, import, search, replay and stats."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rich.filesize import decimal
 
 from langmem_tiers.cli import keeping, terminal, worker
 from langmem_tiers.cli.terminal import (
-    MODEL,
-    URL,
+    DEFAULT_MODEL,
+    DEFAULT_URL,
     Command,
     Commands,
     Json,
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from langmem_tiers.store.store import TieredStore
 
 _FORMATS = "locomo, langchain, openai, chatgpt or jsonl"
-_BAD_SHOWN = 20
-"""Bad records that are named."""
-_OF_A_MEMORY = (
+_MAX_BAD_SHOWN = 20
+"""Most bad records that are named."""
+_MEMORY_FIELDS = (
     *("score", "match", "explanation", "evidence", "tier", "memory_type", "namespace", "key"),
     *("content", "speaker", "occurred_at", "value", "created_at", "updated_at", "access_count"),
 )
-"""What programs are told of a memory; all else is in its value."""
+"""Fields of a recollection in JSON; all else of a memory is in its value."""
 
 app = typer.Typer(
     cls=Commands, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
@@ -69,10 +69,14 @@ def main(*, version: Annotated[bool, _Version] = False) -> None:
 
 @app.command(cls=Command)
 def setup(
-    *, url: Url = URL, model: Model = MODEL, lexical: Lexical = False, as_json: Json = False
+    *,
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
+    lexical: Lexical = False,
+    as_json: Json = False,
 ) -> None:
     """Create or migrate the tables; safe to repeat."""
-    with terminal.opened(url, model, lexical=lexical) as store:
+    with terminal.open_store(url, model, lexical=lexical) as store:
         store.setup()
         index = store.options.index
     vectors = index.vector.dims if index and index.vector else None
@@ -91,44 +95,50 @@ def import_file(
     ],
     *,
     format: Annotated[  # noqa: A002 - the word users know
-        str | None, option("FORMAT", f"{_FORMATS}; told by its contents if left out.")
+        str | None, option("FORMAT", f"{_FORMATS}; detected by the contents if left out.")
     ] = None,
     tenant: Annotated[
-        str | None, option("TENANT", "Whose memories they are, whatever the file says.")
+        str | None, option("TENANT", "The tenant of all records, whatever the file says.")
     ] = None,
     user: User = None,
     source: Annotated[
         str | None,
-        option("SOURCE", "Of an export: who answers for it, such as web; you, if left out."),
+        option("SOURCE", "Of an export: who vouches for it, such as web; you if left out."),
     ] = None,
     readmit: Annotated[
-        bool, flag("--readmit", "Let back what was forgotten; else it is refused.")
+        bool, flag("--readmit", "Import forgotten memories too; else they are refused.")
     ] = False,
     strict: Annotated[
         bool, flag("--strict", "Exit with 1 if any record could not be imported.")
     ] = False,
-    url: Url = URL,
-    model: Model = MODEL,
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
     lexical: Lexical = False,
     as_json: Json = False,
 ) -> None:
     """Import conversations or memories from a file; repeating it changes nothing.
 
-    An export of a tenant is known by its contents, and all of it is brought back.
+    The command recognises an export of a tenant by its contents, and imports all of it.
     """
-    where = partial(terminal.opened, url, model, lexical=lexical)
+    open_store = partial(terminal.open_store, url, model, lexical=lexical)
     if keeping.is_export(file):
         for name, value in (("format", format), ("user", user), ("strict", strict)):
             if value:
                 raise InvalidInputError(f"--{name} is for other files than an export: leave it out")
         keeping.import_export(
-            file, where, tenant=tenant, source=source, readmit=readmit, as_json=as_json
+            file, open_store, tenant=tenant, source=source, readmit=readmit, as_json=as_json
         )
         return
     if source is not None:
         raise InvalidInputError("--source says who answers for an export, and this file is none")
     bad = _import_records(
-        file, where, named=format, tenant=tenant, user=user, readmit=readmit, as_json=as_json
+        file,
+        open_store,
+        format_name=format,
+        tenant=tenant,
+        user=user,
+        readmit=readmit,
+        as_json=as_json,
     )
     if bad and strict:
         raise typer.Exit(terminal.NOT_DONE)
@@ -136,23 +146,27 @@ def import_file(
 
 def _import_records(
     file: Path,
-    where: Callable[[], AbstractContextManager[TieredStore]],
+    open_store: Callable[[], AbstractContextManager[TieredStore]],
     *,
-    named: str | None,
+    format_name: str | None,
     tenant: str | None,
     user: str | None,
     readmit: bool,
     as_json: bool,
 ) -> bool:
-    """Import records, and tell of those that could not be; whether there are any."""
+    """Import records and print the bad ones; return True if there are any."""
     from langmem_tiers.cli.memories import import_records
     from langmem_tiers.importers import Format, count_records, detect_format, read_records
 
-    form = Format(checked_choice(named, Format, "--format")) if named else detect_format(file)
-    items = read_records(file, format=form, tenant=tenant)
-    total = count_records(file, format=form)
-    with where() as store:
-        with terminal.progress(f"Importing {file.name} ({form})", total) as advance:
+    file_format = (
+        Format(checked_choice(format_name, Format, "--format"))
+        if format_name
+        else detect_format(file)
+    )
+    items = read_records(file, format=file_format, tenant=tenant)
+    total = count_records(file, format=file_format)
+    with open_store() as store:
+        with terminal.show_progress(f"Importing {file.name} ({file_format})", total) as advance:
             imported = import_records(store, items, user=user, readmit=readmit, advance=advance)
         store.optimize()
     rows = [
@@ -161,18 +175,18 @@ def _import_records(
     ]
     terminal.show(
         {"memories": imported.memories, **asdict(imported)},
-        terminal.table("tenant", "memories", "first", "last", rows=rows, right=[1]),
+        terminal.make_table("tenant", "memories", "first", "last", rows=rows, right=[1]),
         f"Memories imported: {imported.memories:,}",
         as_json=as_json,
     )
     if bad := imported.bad:
         many = "1 record" if len(bad) == 1 else f"{len(bad):,} records"
-        terminal.complain(f"{many} could not be imported:")
-        for record in bad[:_BAD_SHOWN]:
+        terminal.print_error(f"{many} could not be imported:")
+        for record in bad[:_MAX_BAD_SHOWN]:
             place = "record" if record.line is None else f"line {record.line}"
-            terminal.note(f"{place}: {record.reason}")
-        if len(bad) > _BAD_SHOWN:
-            terminal.note(f"… and {len(bad) - _BAD_SHOWN:,} more")
+            terminal.print_note(f"{place}: {record.reason}")
+        if len(bad) > _MAX_BAD_SHOWN:
+            terminal.print_note(f"… and {len(bad) - _MAX_BAD_SHOWN:,} more")
     return bool(bad)
 
 
@@ -181,37 +195,43 @@ def search(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="A question, or words.")],
     *,
     tenant: Annotated[
-        str | None, option("TENANT", "Whose memories; not needed if there is one tenant.")
+        str | None, option("TENANT", "The tenant to search; not needed if there is one.")
     ] = None,
     project: Project = None,
-    session: Annotated[str | None, option("SESSION", "Whose short-term memory.")] = None,
+    session: Annotated[
+        str | None, option("SESSION", "The session whose short-term memory is searched too.")
+    ] = None,
     user: User = None,
     limit: Annotated[int, option("N", "The most memories to show.", min=1, max=1000)] = 5,
     profile: Annotated[str | None, option("PROFILE", "How to rank; see docs/cli.md.")] = None,
     min_match: Annotated[
         float | None, option("MATCH", "The least match to show; 0 shows the nearest.")
     ] = None,
-    url: Url = URL,
-    model: Model = MODEL,
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
     lexical: Lexical = False,
     as_json: Json = False,
 ) -> None:
-    """Recall what answers a query, from every tier of one tenant."""
+    """Recall the memories that answer a query, from every tier of one tenant."""
     from langmem_tiers.cli import memories
 
     if not query.strip():
         raise InvalidInputError("a query is needed: give a question, or words to search for")
-    asker = memories.asked_by(tenant, project, session, user, profile)
-    with terminal.opened_to_read(url, model, lexical=lexical) as store:
-        memory = memories.memory_of(store, asker, named=tenant is not None)
+    context = memories.build_context(tenant, project, session, user, profile)
+    with terminal.open_existing(url, model, lexical=lexical) as store:
+        memory = memories.open_memory(store, context, has_tenant=tenant is not None)
         recollections = memory.get_context(query, limit=limit, profile=profile, min_match=min_match)
-        held = min_match is None or min_match > 0
-        nothing = "" if recollections else memories.why_nothing(store, memory.context, held=held)
+        has_floor = min_match is None or min_match > 0
+        nothing = (
+            ""
+            if recollections
+            else memories.explain_no_results(store, memory.context, has_floor=has_floor)
+        )
     names = ("tenant", "project_id", "session_id", "user_id")
     results: list[dict[str, Any]] = [
         {"rank": rank}
-        | {name: getattr(recollection, name) for name in _OF_A_MEMORY}
-        | {"why": terminal.why_found(recollection)}
+        | {name: getattr(recollection, name) for name in _MEMORY_FIELDS}
+        | {"why": terminal.explain_score(recollection)}
         for rank, recollection in enumerate(recollections, start=1)
     ]
     document = {
@@ -219,10 +239,10 @@ def search(
         **{name: getattr(memory.context, name) for name in names},
         "results": results,
     }
-    tables = [terminal.found_table(recollections)] if recollections else []
+    tables = [terminal.recollections_table(recollections)] if recollections else []
     terminal.show(document, *tables, as_json=as_json)
     if nothing:
-        terminal.note(nothing)
+        terminal.print_note(nothing)
 
 
 @app.command(cls=Command)
@@ -232,19 +252,21 @@ def replay(
     ],
     *,
     tenant: Tenant,
-    project: Annotated[str | None, option("PROJECT", "Whose recalls; all if left out.")] = None,
+    project: Annotated[
+        str | None, option("PROJECT", "Only recalls of this project; all if left out.")
+    ] = None,
     user: User = None,
-    url: Url = URL,
-    model: Model = MODEL,
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
     lexical: Lexical = False,
     as_json: Json = False,
 ) -> None:
-    """Answer recorded recalls again, and show what differs; exit with 1 if one does."""
+    """Replay recorded recalls and show the differences; exit with 1 if there are any."""
     from langmem_tiers.cli import memories
 
-    asker = memories.asked_by(tenant, project, None, user, None)
-    with terminal.opened_to_read(url, model, lexical=lexical) as store:
-        replayed = memories.memory_of(store, asker, named=True).admin.replay(turn)
+    context = memories.build_context(tenant, project, None, user, None)
+    with terminal.open_existing(url, model, lexical=lexical) as store:
+        replayed = memories.open_memory(store, context, has_tenant=True).admin.replay(turn)
     recalls = [recall.to_json() for recall in replayed]
     document = {"tenant": tenant, "turn": turn, "recalls": recalls}
     same = all(recall.equal for recall in replayed)
@@ -256,12 +278,12 @@ def stats(
     *,
     tenant: Annotated[str | None, option("TENANT", "Count this tenant's memories only.")] = None,
     sizes: Annotated[bool, flag("--sizes", "List every table and index as well.")] = False,
-    url: Url = URL,
+    url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Show what each tier holds, and the space it takes (always of all tenants)."""
+    """Show the counts of each tier, and its size (always of all tenants)."""
     root = None if tenant is None else MemoryContext(tenant=tenant).root
-    with terminal.opened_to_read(url) as store:
+    with terminal.open_existing(url) as store:
         tiers, relations = store.stats(root), store.sizes()
     total = sum(relation.bytes for relation in relations)
     document = {"tenant": tenant, "tiers": [asdict(tier) for tier in tiers], "bytes": total}
@@ -270,13 +292,13 @@ def stats(
         (tier.tier, *(f"{getattr(tier, name):,}" for name in names), decimal(tier.bytes))
         for tier in tiers
     ]
-    tables = [terminal.table("tier", *names, "size", rows=counts, right=range(1, 7))]
+    tables = [terminal.make_table("tier", *names, "size", rows=counts, right=range(1, 7))]
     if sizes:
         document["sizes"] = [asdict(relation) for relation in relations]
         rows = [
             (relation.relation, relation.kind, decimal(relation.bytes)) for relation in relations
         ]
-        tables.append(terminal.table("relation", "kind", "size", rows=rows, right=[2]))
+        tables.append(terminal.make_table("relation", "kind", "size", rows=rows, right=[2]))
     summary = f"All tables and indexes take {decimal(total)}."
     terminal.show(document, *tables, summary, as_json=as_json)
 

@@ -1,4 +1,4 @@
-"""The commands that look after what is kept: files, forgetting, quarantine, the log, the walls."""
+"""Commands for exports, archives, forgetting, quarantine, the audit log and the walls."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import typer
 
 from langmem_tiers.cli import terminal
-from langmem_tiers.cli.terminal import URL, Command, Json, Tenant, Url, User, flag, option
-from langmem_tiers.cli.worker import checkpointer_of
+from langmem_tiers.cli.terminal import DEFAULT_URL, Command, Json, Tenant, Url, User, flag, option
+from langmem_tiers.cli.worker import open_checkpointer
 from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt, Verification
     from langmem_tiers.store.store import TieredStore
 
-_MAGIC: Final = b"\x1f\x8b"
-"""What a file begins with that gzip has compressed."""
-_USUAL: Final = ArchivalPolicy(url=".")
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+"""First bytes of a file that gzip compressed."""
+_DEFAULT_POLICY: Final = ArchivalPolicy(url=".")
 
 
 def export(
@@ -34,46 +34,46 @@ def export(
     ],
     *,
     tenant: Tenant,
-    url: Url = URL,
+    url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Write everything of a tenant into one file, as of one moment; import brings it back."""
+    """Export all rows of a tenant to one file, as of one moment; import brings them back."""
     from langmem_tiers.carry import transfer
 
     context = MemoryContext(tenant=tenant)
-    with terminal.opened_to_read(url) as store:
+    with terminal.open_existing(url) as store:
         total = sum(store.run(transfer.counted(context.root)).values())
-        with terminal.progress(f"Exporting {tenant}", total) as advance:
+        with terminal.show_progress(f"Exporting {tenant}", total) as advance:
             report = store.run(transfer.export(store, context, file, advance=advance))
     terminal.show({**asdict(report), "path": str(report.path)}, report, as_json=as_json)
 
 
 def is_export(path: Path) -> bool:
-    """Whether a file is compressed as exports are; other files that can be imported are not."""
+    """Return True if a file is compressed, as only exports are among importable files."""
     with suppress(OSError), path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
+        return file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     return False
 
 
 def import_export(
     file: Path,
-    where: Callable[[], AbstractContextManager[TieredStore]],
+    open_store: Callable[[], AbstractContextManager[TieredStore]],
     *,
     tenant: str | None,
     source: str | None,
     readmit: bool,
     as_json: bool,
 ) -> None:
-    """Bring all of an export back, into the store that `where` opens."""
+    """Import an export into the store that `open_store` opens."""
     from langmem_tiers.carry.file import Reader
     from langmem_tiers.carry.transfer import Importing, import_all
 
     reader = Reader(file)
     reader.close()
     context = MemoryContext(tenant=reader.header.tenant if tenant is None else tenant)
-    with where() as store:
+    with open_store() as store:
         title = f"Importing {context.root}"
-        with terminal.progress(title, 2 * reader.header.total) as advance:
+        with terminal.show_progress(title, 2 * reader.header.total) as advance:
             importing = Importing(
                 store=store,
                 context=context,
@@ -90,30 +90,30 @@ def import_export(
 def archive(
     *,
     tenant: Tenant,
-    to: Annotated[str, option("PLACE", "A directory, or s3://bucket/path and the like.")],
+    to: Annotated[str, option("PLACE", "A directory, or a URL such as s3://bucket/path.")],
     older_than_days: Annotated[
-        float, option("DAYS", "Days since its last change, to exceed.")
-    ] = _USUAL.older_than_days,
+        float, option("DAYS", "Only memories unchanged for more days than this.")
+    ] = _DEFAULT_POLICY.older_than_days,
     max_access_count: Annotated[
-        int, option("N", "Read less often than this.")
-    ] = _USUAL.max_access_count,
+        int, option("N", "Only memories read less often than this.")
+    ] = _DEFAULT_POLICY.max_access_count,
     max_importance: Annotated[
-        float, option("SHARE", "Less important than this, of 0 to 1.")
-    ] = _USUAL.max_importance,
+        float, option("SHARE", "Only memories less important than this, from 0 to 1.")
+    ] = _DEFAULT_POLICY.max_importance,
     default_importance: Annotated[
-        float | None, option("SHARE", "Of what nobody told it of; if not given, it stays.")
+        float | None, option("SHARE", "Importance of memories without one; they stay if left out.")
     ] = None,
     max_share: Annotated[
-        float, option("SHARE", "Of the tenant's memories, no more, of 0 to 1.")
-    ] = _USUAL.max_share,
-    agent: Annotated[str | None, option("AGENT", "Only what this agent remembered.")] = None,
+        float, option("SHARE", "Largest share of the tenant's memories to move, from 0 to 1.")
+    ] = _DEFAULT_POLICY.max_share,
+    agent: Annotated[str | None, option("AGENT", "Only memories of this agent.")] = None,
     apply: Annotated[
-        bool, flag("--apply", "Do it; without this all is counted and stays.")
+        bool, flag("--apply", "Move the memories; without this they are only counted.")
     ] = False,
-    url: Url = URL,
+    url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Move what is old, hardly read and said to be unimportant to files; restore gets it back."""
+    """Move old, unimportant and rarely read memories to files; restore brings them back."""
     from langmem_tiers.memory.administration import archiving
 
     policy = ArchivalPolicy(
@@ -126,10 +126,10 @@ def archive(
         max_share=max_share,
     )
     context = MemoryContext(tenant=tenant)
-    with terminal.opened_to_read(url) as store:
+    with terminal.open_existing(url) as store:
         report = store.run(archiving(store, context, policy, dry_run=True))
         if apply:
-            with terminal.progress(f"Archiving {tenant}", report.memories) as advance:
+            with terminal.show_progress(f"Archiving {tenant}", report.memories) as advance:
                 report = store.run(archiving(store, context, policy, advance=advance))
     names = (f"  {name}" for name in report.archives)
     terminal.show({"tenant": tenant, **asdict(report)}, report, *names, as_json=as_json)
@@ -137,51 +137,51 @@ def archive(
 
 def restore(
     archive: Annotated[
-        str | None, typer.Argument(metavar="[ARCHIVE]", help="An archive by its name or URL.")
+        str | None, typer.Argument(metavar="[ARCHIVE]", help="The name or URL of an archive.")
     ] = None,
     *,
     tenant: Tenant,
     everything: Annotated[bool, flag("--all", "Every archive of the tenant.")] = False,
-    url: Url = URL,
+    url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Bring archived memories back as they were; without an archive, list what there is."""
+    """Restore archived memories as they were; without an archive, list the archives."""
     from langmem_tiers.consolidate.archive import list_archives
     from langmem_tiers.memory.administration import restoring
 
     if everything and archive is not None:
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
     context = MemoryContext(tenant=tenant)
-    with terminal.opened_to_read(url) as store:
+    with terminal.open_existing(url) as store:
         files = store.run(list_archives(context.root))
         if archive is None and not everything:
-            _list(tenant, files, as_json=as_json)
+            _print_archives(tenant, files, as_json=as_json)
             return
         names = [archive] if archive else [file.archive for file in files if file.remaining]
         restored = []
-        with terminal.progress("Restoring", len(names)) as advance:
+        with terminal.show_progress("Restoring", len(names)) as advance:
             for name in names:
                 report = store.run(restoring(store, context, name))
                 restored.append({"archive": name, **asdict(report)})
                 if not as_json:
-                    terminal.say(f"{name}: {report}")
+                    terminal.print_text(f"{name}: {report}")
                 advance(1)
-    nothing = "" if names else _nothing(tenant, files)
-    terminal.show({"tenant": tenant, "restored": restored}, as_json=as_json, nothing=nothing)
+    nothing = "" if names else _explain_no_archives(tenant, files)
+    terminal.show({"tenant": tenant, "restored": restored}, as_json=as_json, if_empty=nothing)
 
 
-def _list(tenant: str, files: list[ArchiveFile], *, as_json: bool) -> None:
-    """List archives, oldest first: names and URLs on lines of their own, to copy."""
+def _print_archives(tenant: str, files: list[ArchiveFile], *, as_json: bool) -> None:
+    """Print archives, oldest first; names and URLs have lines of their own, to copy."""
     lines = []
     for file in files:
         day = file.archived_at.date().isoformat()
         counts = f"  {day}, memories: {file.memories:,}, remaining: {file.remaining:,}"
         lines += [file.archive, counts, f"  {file.url}"]
     document = {"tenant": tenant, "archives": [asdict(file) for file in files]}
-    terminal.show(document, *lines, as_json=as_json, nothing=_nothing(tenant, files))
+    terminal.show(document, *lines, as_json=as_json, if_empty=_explain_no_archives(tenant, files))
 
 
-def _nothing(tenant: str, files: list[ArchiveFile]) -> str:
+def _explain_no_archives(tenant: str, files: list[ArchiveFile]) -> str:
     if not files:
         return f"Nothing of {tenant!r} is archived."
     return (
@@ -195,27 +195,27 @@ def forget(
     tenant: Tenant,
     key: Annotated[str | None, option("KEY", "Forget the memory of this key.")] = None,
     user: Annotated[
-        str | None, option("USER", "Forget all of this user; or whose own the --key is.")
+        str | None, option("USER", "Forget this user; with --key, the user whose memory it is.")
     ] = None,
     subject: Annotated[
-        list[str] | None, option("NAME", "Forget this person or thing; again for more names.")
+        list[str] | None, option("NAME", "Forget this person or thing; repeat it for more names.")
     ] = None,
-    everything: Annotated[bool, flag("--all", "Forget the tenant, with all that it has.")] = False,
+    everything: Annotated[bool, flag("--all", "Forget the whole tenant.")] = False,
     project: Annotated[
-        str | None, option("PROJECT", "Whose working memory the --key is in.")
+        str | None, option("PROJECT", "The project of the working memory that has the --key.")
     ] = None,
     checkpoints: Annotated[
-        bool, flag("--checkpoints", "Delete LangGraph's threads of it here as well.")
+        bool, flag("--checkpoints", "Delete its LangGraph threads in this database as well.")
     ] = False,
-    plan: Annotated[bool, flag("--plan", "Show what would go, and change nothing.")] = False,
-    yes: Annotated[bool, flag("--yes", "Do not ask whether it is meant.")] = False,
-    url: Url = URL,
+    plan: Annotated[bool, flag("--plan", "Show what would be erased, and change nothing.")] = False,
+    yes: Annotated[bool, flag("--yes", "Do not ask for confirmation.")] = False,
+    url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Erase something for good, with all that came from it alone; docs/forgetting.md says how."""
+    """Erase memories for good, with all derived from them alone; see docs/forgetting.md."""
     from langmem_tiers.memory.forgetting import forgetting
 
-    named: dict[str, str | list[str] | None] = {
+    target: dict[str, str | list[str] | None] = {
         "key": key,
         "user": None if key is not None else user,
         "subject": subject or None,
@@ -225,44 +225,46 @@ def forget(
         raise InvalidInputError("--project says where a --key is: what else is forgotten is in all")
     own = user if key is not None else None
     context = MemoryContext(tenant=tenant, project_id=project, user_id=own)
-    with terminal.opened_to_read(url) as store:
-        planned = cast("ForgetPlan", store.run(forgetting(store, context, named, plan=True)))
+    with terminal.open_existing(url) as store:
+        planned = cast("ForgetPlan", store.run(forgetting(store, context, target, plan=True)))
         document: dict[str, Any] = {"tenant": tenant, "plan": asdict(planned)}
         if not as_json:
-            terminal.say(planned)
+            terminal.print_text(planned)
         if plan:
             terminal.show(document, as_json=as_json)
             return
-        _check_meant(yes=yes)
-        with checkpointer_of(url) if checkpoints else nullcontext() as saver:
-            receipt, verified = _forgotten(store, context, named, saver, len(planned.erased))
+        _confirm_forget(yes=yes)
+        with open_checkpointer(url) if checkpoints else nullcontext() as saver:
+            receipt, verified = _forget_and_verify(
+                store, context, target, saver, len(planned.erased)
+            )
     document |= {"receipt": receipt.to_json(), "found": verified.found}
-    terminal.show(document, *_receipt(receipt), as_json=as_json)
-    terminal.note(str(verified), None if verified else "red")
+    terminal.show(document, *_receipt_lines(receipt), as_json=as_json)
+    terminal.print_note(str(verified), None if verified else "red")
     if not verified:
         raise typer.Exit(terminal.NOT_DONE)
 
 
-def _forgotten(
+def _forget_and_verify(
     store: TieredStore,
     context: MemoryContext,
-    named: dict[str, str | list[str] | None],
+    target: dict[str, str | list[str] | None],
     saver: Any,
     total: int,
 ) -> tuple[ForgetReceipt, Verification]:
-    """Forget it, and look whether it is gone."""
+    """Forget the target; return the receipt, and whether anything is left."""
     from langmem_tiers.memory.forgetting import forgetting, verifying
 
     if saver is not None:
         saver.setup()
-    with terminal.progress(f"Forgetting in {context.tenant}", total) as advance:
-        flow = forgetting(store, context, named, plan=False, checkpointer=saver, advance=advance)
+    with terminal.show_progress(f"Forgetting in {context.tenant}", total) as advance:
+        flow = forgetting(store, context, target, plan=False, checkpointer=saver, advance=advance)
         receipt = cast("ForgetReceipt", store.run(flow))
     return receipt, store.run(verifying(store, MemoryContext(tenant=context.tenant), receipt))
 
 
-def _receipt(receipt: ForgetReceipt) -> list[str]:
-    """What a forgetting took away."""
+def _receipt_lines(receipt: ForgetReceipt) -> list[str]:
+    """Return the lines that print a receipt."""
     lines = [str(receipt)]
     lines += [f"  suspect: {len(receipt.rewritten):,} memories"] if receipt.rewritten else []
     lines += [f"  lost what they quoted: {receipt.scrubbed:,}"] if receipt.scrubbed else []
@@ -271,7 +273,7 @@ def _receipt(receipt: ForgetReceipt) -> list[str]:
     return lines + [f"  thread that stands: {thread}" for thread in receipt.named_threads]
 
 
-def _check_meant(*, yes: bool) -> None:
+def _confirm_forget(*, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
@@ -279,7 +281,7 @@ def _check_meant(*, yes: bool) -> None:
             "nothing was forgotten: say --yes if it is meant, or --plan to look"
         )
     if not typer.confirm("This cannot be undone. Forget it?", err=True):
-        terminal.note("Nothing was forgotten.")
+        terminal.print_note("Nothing was forgotten.")
         raise typer.Exit
 
 
@@ -287,14 +289,16 @@ def quarantine(
     *,
     tenant: Tenant,
     user: User = None,
-    release: Annotated[str | None, option("KEY", "Let this memory be recalled.")] = None,
+    release: Annotated[
+        str | None, option("KEY", "Release this memory: it can be recalled.")
+    ] = None,
     reject: Annotated[str | None, option("KEY", "Delete this memory.")] = None,
-    reason: Annotated[str | None, option("TEXT", "Why, for the memory's history.")] = None,
-    limit: Annotated[int, option("N", "Memories listed at most.")] = 100,
-    url: Url = URL,
+    reason: Annotated[str | None, option("TEXT", "The reason, for the memory's history.")] = None,
+    limit: Annotated[int, option("N", "Most memories to list.")] = 100,
+    url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """List what the gate holds back, oldest first; release or reject one of it."""
+    """List quarantined memories, oldest first; release or reject one of them."""
     from langmem_tiers.memory.base import checked_limit
     from langmem_tiers.remember import quarantine as held
     from langmem_tiers.remember.gate import TrustPolicy
@@ -305,7 +309,7 @@ def quarantine(
     if key is not None and reason is None:
         raise InvalidInputError("say why: --reason 'it is our own guideline'")
     context = MemoryContext(tenant=tenant, user_id=user)
-    with terminal.opened_to_read(url) as store:
+    with terminal.open_existing(url) as store:
         moment = store.flows.moment()
         if key is not None:
             decision = (store.run(held.named(context, key, moment)), str(reason))
@@ -316,13 +320,13 @@ def quarantine(
         quarantined = store.run(held.quarantined(context, moment, checked_limit(limit)))
     document = {"tenant": tenant, "quarantined": [asdict(memory) for memory in quarantined]}
     nothing = f"Nothing of {tenant!r} is quarantined."
-    terminal.show(document, *quarantined, as_json=as_json, nothing=nothing)
+    terminal.show(document, *quarantined, as_json=as_json, if_empty=nothing)
 
 
 audit = typer.Typer(
     cls=terminal.Commands,
     no_args_is_help=True,
-    help="The log of what was done to memories, by whom.",
+    help="The audit log: who did what to which memory.",
 )
 
 
@@ -330,27 +334,27 @@ audit = typer.Typer(
 def show_log(
     *,
     tenant: Tenant,
-    key: Annotated[str | None, option("KEY", "Only what was done to this key.")] = None,
-    limit: Annotated[int, option("N", "How many entries at most.")] = 20,
-    url: Url = URL,
+    key: Annotated[str | None, option("KEY", "Only entries of this key.")] = None,
+    limit: Annotated[int, option("N", "Most entries to show.")] = 20,
+    url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Show what was done, the latest first."""
+    """Show the entries, the latest first."""
     from langmem_tiers.memory.administration import reading
 
-    with terminal.opened_to_read(url) as store:
+    with terminal.open_existing(url) as store:
         entries = store.run(reading(store, MemoryContext(tenant=tenant), key, limit))
     document = {"tenant": tenant, "entries": [asdict(entry) for entry in entries]}
     nothing = f"Nothing is logged of {tenant!r}."
-    terminal.show(document, *entries, as_json=as_json, nothing=nothing)
+    terminal.show(document, *entries, as_json=as_json, if_empty=nothing)
 
 
 @audit.command(cls=Command)
-def head(*, tenant: Tenant, url: Url = URL, as_json: Json = False) -> None:
-    """Print the last link of the chain: keep it elsewhere, for `verify --head`."""
+def head(*, tenant: Tenant, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+    """Print the head of the chain; keep it elsewhere, for `verify --head`."""
     from langmem_tiers.audit.chain import head_of
 
-    with terminal.opened_to_read(url) as store:
+    with terminal.open_existing(url) as store:
         chain_head = store.run(head_of(MemoryContext(tenant=tenant).root))
     terminal.show(asdict(chain_head), chain_head, as_json=as_json)
 
@@ -359,42 +363,43 @@ def head(*, tenant: Tenant, url: Url = URL, as_json: Json = False) -> None:
 def verify(
     *,
     tenant: Tenant,
-    head: Annotated[str | None, option("HEAD", "A head that the chain had.")] = None,
-    url: Url = URL,
+    head: Annotated[str | None, option("HEAD", "An earlier head of the chain.")] = None,
+    url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Follow the chain, and name the first row that was altered or dropped."""
+    """Verify the chain, and name the first row that was altered or dropped."""
     from langmem_tiers.audit.chain import verify
     from langmem_tiers.memory.administration import checked_head
 
     root = MemoryContext(tenant=tenant).root
     known_head = checked_head(head, root)
-    with terminal.opened_to_read(url) as store:
+    with terminal.open_existing(url) as store:
         verification = store.run(verify(root, known_head))
     terminal.show({"ok": bool(verification), **asdict(verification)}, verification, as_json=as_json)
     if not as_json:
-        terminal.note(f"head: {verification.head}")
+        terminal.print_note(f"head: {verification.head}")
     if not verification:
         raise typer.Exit(terminal.NOT_DONE)
 
 
-_WHOLE: Final = "no export was broken off"
-_REMOVE: Final = (
+_EXPORTS_WHOLE: Final = "no export was broken off"
+_REMOVE_ADVICE: Final = (
     "remove the file, which holds what a tenant has said: on that machine the tenant's next export "
     "or forget does; where the machine is gone with it, delete its row of exports"
 )
 
 
-def doctor(*, url: Url = URL, as_json: Json = False) -> None:
-    """See whether Postgres walls tenants from each other, for whom the URL logs in."""
+def doctor(*, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+    """Check whether Postgres walls tenants off from each other for the login of the URL."""
     from langmem_tiers.forget.parts import left
     from langmem_tiers.postgres.walls import examine_walls, make_check
 
-    with terminal.opened_to_read(url) as store:
+    with terminal.open_existing(url) as store:
         report = store.run(examine_walls(store.options, store.runner.acting))
         parts = store.run(left(None)) if store.runner.acting != "application" else []
     report = replace(
-        report, checks=(*report.checks, make_check(_WHOLE, list(map(str, parts)), _REMOVE))
+        report,
+        checks=(*report.checks, make_check(_EXPORTS_WHOLE, list(map(str, parts)), _REMOVE_ADVICE)),
     )
     rows = [
         (check.check, "holds" if check.ok else "FAILS", check.found, check.advice)
@@ -402,7 +407,7 @@ def doctor(*, url: Url = URL, as_json: Json = False) -> None:
     ]
     terminal.show(
         {"ok": report.ok, **asdict(report)},
-        terminal.table("what has to hold", "", "found", "what to do", rows=rows),
+        terminal.make_table("what has to hold", "", "found", "what to do", rows=rows),
         f"Login: {report.login}; looked at as: {report.looked_at}",
         f"Backup: {report.backup}",
         as_json=as_json,

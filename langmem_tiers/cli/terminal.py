@@ -1,4 +1,4 @@
-"""What every command of `langmem-tiers` shares: errors, options, open stores, and printing."""
+"""Errors, options, stores and printing that all commands of `langmem-tiers` share."""
 
 from __future__ import annotations
 
@@ -33,74 +33,74 @@ INTERRUPTED = 130
 
 
 class Command(TyperCommand):
-    """A command, whose help names no value behind a flag."""
+    """Command whose help shows no value after a flag."""
 
-    # Any: typer brings a click of its own, or not, by its version.
+    # Any: whether typer brings a click of its own depends on its version.
     def get_params(self, ctx: Any) -> Any:
-        """Its arguments and options."""
-        return _bare_flags(super().get_params(ctx))
+        """Return its arguments and options."""
+        return _hide_flag_values(super().get_params(ctx))
 
 
 class Commands(TyperGroup):
-    """Turns errors into one line and an exit code, whatever the command."""
+    """Group of commands that turns every error into one line and an exit code."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run what the arguments name; an output that cannot be written is told in one line."""
-        logging.getLogger("psycopg").setLevel(logging.ERROR)  # each error is told once
+        """Run the command that the arguments name; report an unwritable output in one line."""
+        logging.getLogger("psycopg").setLevel(logging.ERROR)  # the command prints each error once
         try:
             try:
                 return super().main(*args, **options)
             finally:
-                if sys.stdout is not None:  # it was closed from the start: nothing is printed
+                if sys.stdout is not None:  # it was closed from the start
                     sys.stdout.flush()
         except OSError as error:
-            if error.filename is not None:  # it is about that file, not about the output
+            if error.filename is not None:  # the error is about that file, not about the output
                 raise
-            _give_up_output(error)
+            _discard_output(error)
             sys.exit(NOT_DONE)
 
     def get_params(self, ctx: Any) -> Any:
-        """Its options."""
-        return _bare_flags(super().get_params(ctx))
+        """Return its options."""
+        return _hide_flag_values(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; what goes wrong is told in one line."""
+        """Run a command; report an error in one line."""
         try:
             return super().invoke(ctx)
         except TieredMemoryError as error:
-            complain(str(error))
+            print_error(str(error))
             raise typer.Exit(FAILED) from error
         except KeyboardInterrupt as error:
-            complain("Interrupted. What was done is kept; run the command again for the rest.")
+            print_error("Interrupted. What was done is kept; run the command again for the rest.")
             raise typer.Exit(INTERRUPTED) from error
 
 
-def _bare_flags(params: list[Any]) -> list[Any]:
+def _hide_flag_values(params: list[Any]) -> list[Any]:
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""
     return params
 
 
-def _give_up_output(error: OSError) -> None:
-    """Say why the output cannot be written, unless its reader has simply gone."""
+def _discard_output(error: OSError) -> None:
+    """Drop the buffered output; print why it cannot be written, unless its reader has gone."""
     devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())  # what is still buffered goes nowhere
+    os.dup2(devnull, sys.stdout.fileno())  # the buffer is flushed there
     os.close(devnull)
     if not isinstance(error, BrokenPipeError):
-        complain(
+        print_error(
             f"The output cannot be written ({error.strerror}): free some space, or send it "
             "elsewhere."
         )
 
 
 def option(metavar: str, meaning: str, *names: str, **more: Any) -> Any:
-    """An option that takes a value."""
+    """Return an option that takes a value."""
     return typer.Option(*names, metavar=metavar, help=meaning, **more)
 
 
 def flag(name: str, meaning: str) -> Any:
-    """An option that takes none."""
+    """Return an option that takes no value."""
     return typer.Option(name, help=meaning)
 
 
@@ -112,11 +112,11 @@ Url: TypeAlias = Annotated[
         envvar="LANGMEM_TIERS_URL",
     ),
 ]
-URL = "embedded:./.memory"
-Tenant: TypeAlias = Annotated[str, option("TENANT", "Whose memories.")]
-Project: TypeAlias = Annotated[str | None, option("PROJECT", "Whose working memory.")]
+DEFAULT_URL = "embedded:./.memory"
+Tenant: TypeAlias = Annotated[str, option("TENANT", "The tenant.")]
+Project: TypeAlias = Annotated[str | None, option("PROJECT", "The project.")]
 User: TypeAlias = Annotated[
-    str | None, option("USER", "The tenant's user whose own they are, beside what is shared.")
+    str | None, option("USER", "A user of the tenant; without one, only shared memories are meant.")
 ]
 Lexical: TypeAlias = Annotated[
     bool, flag("--lexical", "Search by words alone, without embeddings.")
@@ -129,15 +129,17 @@ Model: TypeAlias = Annotated[
         envvar="LANGMEM_TIERS_MODEL",
     ),
 ]
-MODEL = "local"
+DEFAULT_MODEL = "local"
 Json: TypeAlias = Annotated[bool, flag("--json", "Print one JSON document on standard output.")]
 
 
 @contextmanager
-def opened(url: str, model: str | None = None, *, lexical: bool = False) -> Iterator[TieredStore]:
-    """Open the store that a URL names; without a model it has no index: it can count, not search.
+def open_store(
+    url: str, model: str | None = None, *, lexical: bool = False
+) -> Iterator[TieredStore]:
+    """Open the store that a URL names.
 
-    Words in it may be of any language then.
+    Without a model it has no index: it can count, not search, and takes text of any language.
     """
     from langmem_tiers.store.store import TieredStore, local_index
 
@@ -148,88 +150,90 @@ def opened(url: str, model: str | None = None, *, lexical: bool = False) -> Iter
         yield store
 
 
-def opened_to_read(
+def open_existing(
     url: str, model: str | None = None, *, lexical: bool = False
 ) -> AbstractContextManager[TieredStore]:
-    """Open the store that a URL names, unless that would create one."""
+    """Open the store that a URL names; exit with 1 if there is no embedded database yet."""
     from langmem_tiers.postgres.embedded import is_embedded_url, path_from_url
 
     path = path_from_url(url).absolute() if is_embedded_url(url) else None
-    if path is not None and not _has_data(path):
-        complain(
+    if path is not None and not _holds_database(path):
+        print_error(
             f"There are no memories in {path}: check the path, or run "
             "`langmem-tiers import` or `langmem-tiers setup` first."
         )
         raise typer.Exit(NOT_DONE)
-    return opened(url, model, lexical=lexical)
+    return open_store(url, model, lexical=lexical)
 
 
-def _has_data(path: Path) -> bool:
-    """Tell whether a directory holds a database, as Postgres does: by its PG_VERSION."""
-    for at in (path / "data" / "PG_VERSION", path / "PG_VERSION"):
+def _holds_database(path: Path) -> bool:
+    """Return True if a directory holds a database, which Postgres marks by PG_VERSION."""
+    for marker in (path / "data" / "PG_VERSION", path / "PG_VERSION"):
         try:
-            at.stat()
+            marker.stat()
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError:
-            return True  # and opening it tells why it cannot be read
+            return True  # opening it will say why it cannot be read
         return True
     return False
 
 
-# What is printed
+# Printing
 
-_LAYOUT = frozenset("\t\n")
-"""Control characters that are printed: they lay text out and steer nothing."""
-_VISIBLE = 0.005
-"""Terms below this are 0.00 in print, and are left out."""
+_PRINTED_CONTROLS = frozenset("\t\n")
+"""Control characters that are printed: they only lay text out."""
+_MIN_TERM = 0.005
+"""Least term of a score that is printed: those below it would print as 0.00."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that prints text as it is: nothing in a memory is taken for markup."""
+    """Return a console that prints text as it is: it reads nothing in a memory as markup."""
     return Console(stderr=stderr, markup=False, highlight=False, emoji=False)
 
 
-def plain(text: object) -> str:
-    """Text without control characters, which a memory could steer or reorder a terminal with."""
-    return _each_unprintable(str(text), lambda _: "\N{REPLACEMENT CHARACTER}")
+def make_printable(text: object) -> str:
+    """Replace control characters, by which a memory could steer or reorder a terminal."""
+    return _replace_unprintable(str(text), lambda _: "\N{REPLACEMENT CHARACTER}")
 
 
-def _each_unprintable(text: str, replaced: Callable[[str], str]) -> str:
+def _replace_unprintable(text: str, replacement: Callable[[str], str]) -> str:
     return reading.UNPRINTABLE.sub(
-        lambda match: match[0] if match[0] in _LAYOUT else replaced(match[0]), text
+        lambda match: match[0] if match[0] in _PRINTED_CONTROLS else replacement(match[0]), text
     )
 
 
-def note(message: str, style: str | None = None) -> None:
+def print_note(message: str, style: str | None = None) -> None:
     """Print one line on standard error."""
     console(stderr=True).print(reading.printable_line(message), style=style, soft_wrap=True)
 
 
-def complain(message: str) -> None:
-    """Print what went wrong, on standard error."""
-    note(message, "red")
+def print_error(message: str) -> None:
+    """Print an error in red on standard error."""
+    print_note(message, "red")
 
 
-def say(*values: object) -> None:
-    """Print what people read, each on lines of its own."""
+def print_text(*values: object) -> None:
+    """Print values for people, each on lines of its own."""
     for value in values:
-        console().print(value if isinstance(value, Table) else plain(value), soft_wrap=True)
+        console().print(
+            value if isinstance(value, Table) else make_printable(value), soft_wrap=True
+        )
 
 
 def show(
-    document: object, *values: object, as_json: bool, nothing: str = "", ok: bool = True
+    document: object, *values: object, as_json: bool, if_empty: str = "", ok: bool = True
 ) -> None:
-    """Print a document for programs, or what it says for people; `nothing` where it says nothing.
+    """Print the document for programs, or the values for people; `if_empty` if there are none.
 
-    A result that is not `ok` ends the command with an exit code of its own.
+    Exit with `NOT_DONE` if the result is not `ok`.
     """
     if as_json:
         print_json(document)
     elif values:
-        say(*values)
-    elif nothing:
-        note(nothing)
+        print_text(*values)
+    elif if_empty:
+        print_note(if_empty)
     if not ok:
         raise typer.Exit(NOT_DONE)
 
@@ -237,58 +241,62 @@ def show(
 def print_json(document: object) -> None:
     """Print one JSON document; times are ISO 8601, and control characters are escaped."""
     text = json.dumps(document, ensure_ascii=False, indent=2, default=datetime.isoformat)
-    escaped = _each_unprintable(text, lambda match: f"\\u{ord(match):04x}")
-    print(escaped)  # noqa: T201 - what the user asked for
+    escaped = _replace_unprintable(text, lambda match: f"\\u{ord(match):04x}")
+    print(escaped)  # noqa: T201 - the user asked for it
 
 
-class _Rate(ProgressColumn):
-    """How many are done in a second, once that is known."""
+class _RateColumn(ProgressColumn):
+    """Column of the rate per second, once it is known."""
 
     def render(self, task: Task) -> Text:
         return Text("" if task.speed is None else f"{task.speed:,.0f} a second")
 
 
 @contextmanager
-def progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
+def show_progress(title: str, total: int) -> Iterator[Callable[[int], object]]:
     """Show a bar with count and rate on standard error, if that is a terminal."""
     err = console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, _Rate(), console=err, disable=not err.is_terminal) as bar:
-        task = bar.add_task(plain(title), total=total)
+    with Progress(*columns, _RateColumn(), console=err, disable=not err.is_terminal) as bar:
+        task = bar.add_task(make_printable(title), total=total)
         yield lambda count: bar.update(task, advance=count)
 
 
-def table(*names: str, rows: Iterable[Sequence[object]] = (), right: Container[int] = ()) -> Table:
-    """A table; what stands to the `right` in its column is named by its place."""
-    made = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+def make_table(
+    *names: str, rows: Iterable[Sequence[object]] = (), right: Container[int] = ()
+) -> Table:
+    """Return a table; the columns whose indexes are in `right` are right-aligned."""
+    result = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
     for place, name in enumerate(names):
-        made.add_column(name, overflow="fold", justify="right" if place in right else "left")
+        result.add_column(name, overflow="fold", justify="right" if place in right else "left")
     for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else plain(cell) for cell in row))
-    return made
+        result.add_row(*(cell if isinstance(cell, Text) else make_printable(cell) for cell in row))
+    return result
 
 
-def why_found(recollection: Recollection) -> str:
-    """The terms that add up to a memory's score, such as "match 0.45, recency 0.04"."""
-    shown = {name: term for name, term in recollection.explanation.items() if abs(term) >= _VISIBLE}
-    return ", ".join(f"{plain(name)} {term:.2f}" for name, term in shown.items())
+def explain_score(recollection: Recollection) -> str:
+    """Return the terms of a memory's score as text, such as "match 0.45, recency 0.04"."""
+    shown = {
+        name: term for name, term in recollection.explanation.items() if abs(term) >= _MIN_TERM
+    }
+    return ", ".join(f"{make_printable(name)} {term:.2f}" for name, term in shown.items())
 
 
-def found_table(recollections: Sequence[Recollection]) -> Table:
-    """The memories recalled, best first: who said what when, where it stands, and why."""
-    made = table("#", "score", "memory", "tier, type", "why")
+def recollections_table(recollections: Sequence[Recollection]) -> Table:
+    """Return a table of recalled memories, best first: speaker, day, key, text, tier and score."""
+    result = make_table("#", "score", "memory", "tier, type", "why")
     for rank, recollection in enumerate(recollections, start=1):
         day = recollection.occurred_at and recollection.occurred_at.date().isoformat()
         heading = "  ".join(fact for fact in (recollection.speaker, day, recollection.key) if fact)
-        memory = Text(f"{plain(heading)}\n", style="bold")
-        memory.append(plain(recollection.content), style="not bold")
-        kind = f"{recollection.tier}\n{plain(recollection.memory_type)}"
-        made.add_row(
+        memory = Text(f"{make_printable(heading)}\n", style="bold")
+        memory.append(make_printable(recollection.content), style="not bold")
+        kind = f"{recollection.tier}\n{make_printable(recollection.memory_type)}"
+        result.add_row(
             str(rank),
             f"{recollection.score:.2f}",
             memory,
             kind,
-            why_found(recollection).replace(", ", "\n"),
+            explain_score(recollection).replace(", ", "\n"),
         )
-        made.add_section()
-    return made
+        result.add_section()
+    return result

@@ -1,4 +1,4 @@
-"""The command `worker`, and LangGraph's checkpointer on the same database."""
+"""Command `worker`, and LangGraph's checkpointer on the same database."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 from langmem_tiers.cli import terminal
-from langmem_tiers.cli.terminal import MODEL, URL, Json, Lexical, Model, Url, flag, option
+from langmem_tiers.cli.terminal import (
+    DEFAULT_MODEL,
+    DEFAULT_URL,
+    Json,
+    Lexical,
+    Model,
+    Url,
+    flag,
+    option,
+)
 from langmem_tiers.consolidate.policy import (
     ArchivalPolicy,
     ConsolidationPolicy,
@@ -25,59 +34,65 @@ if TYPE_CHECKING:
     from langmem_tiers.graph.worker import ConsolidationWorker
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_SPAN = re.compile(r"(\d{1,6})([smhd])")
-_OF_A_CYCLE = ("tenant", "cycle", "started_at", "finished_at", "skipped", "taken_over", "moves")
+_SPAN_PATTERN = re.compile(r"(\d{1,6})([smhd])")
+_CYCLE_FIELDS = ("tenant", "cycle", "started_at", "finished_at", "skipped", "taken_over", "moves")
 
 
 def worker(
     *,
-    every: Annotated[str, option("SPAN", "From one cycle to the next: 90s, 30m, 6h or 1d.")] = "6h",
-    once: Annotated[bool, flag("--once", "Run what is due now, and end.")] = False,
-    poll: Annotated[float, option("SECONDS", "How often to look what is due.", min=0.1)] = 60.0,
+    every: Annotated[
+        str, option("SPAN", "Time from one cycle to the next: 90s, 30m, 6h or 1d.")
+    ] = "6h",
+    once: Annotated[bool, flag("--once", "Run the cycles that are due now, and end.")] = False,
+    poll: Annotated[
+        float, option("SECONDS", "Time between two looks for due cycles.", min=0.1)
+    ] = 60.0,
     archive: Annotated[
-        str | None, option("PLACE", "Also archive, into a directory or s3://… and the like.")
+        str | None, option("PLACE", "Also archive, into a directory or a URL such as s3://….")
     ] = None,
-    url: Url = URL,
-    model: Model = MODEL,
+    url: Url = DEFAULT_URL,
+    model: Model = DEFAULT_MODEL,
     lexical: Lexical = False,
     as_json: Json = False,
 ) -> None:
-    """Consolidate each tenant's memories when it is due, beside any number of other workers."""
+    """Consolidate the memories of each tenant when due, beside any number of other workers."""
     if as_json and not once:
         raise InvalidInputError("--json is one document: it goes with --once")
-    schedule = ConsolidationSchedule(every=_span(every))
+    schedule = ConsolidationSchedule(every=_parse_span(every))
     policy = ConsolidationPolicy(archive=ArchivalPolicy(url=archive) if archive else None)
     with (
-        terminal.opened_to_read(url, model, lexical=lexical) as store,
-        checkpointer_of(url) as checkpointer,
+        terminal.open_existing(url, model, lexical=lexical) as store,
+        open_checkpointer(url) as checkpointer,
     ):
         from langmem_tiers.graph.worker import ConsolidationWorker
 
         store.run(store.flows.check_set_up())
         if store.runner.acting == "owner":  # a worker's role makes no tables
             checkpointer.setup()
-        tell = (lambda _: None) if as_json else terminal.say  # all are one document, at the end
-        consolidation = ConsolidationWorker(
+        tell = (lambda _: None) if as_json else terminal.print_text
+        consolidation_worker = ConsolidationWorker(
             store, schedule, checkpointer=checkpointer, policy=policy, on_report=tell
         )
-        with _ended_by_signals(consolidation), _logged():
+        with _stop_on_signals(consolidation_worker), _print_warnings():
             if not once:
-                consolidation.run(poll)
+                consolidation_worker.run(poll)
                 return
-            reports = consolidation.run_due()
+            reports = consolidation_worker.run_due()
     cycles = [
-        {name: getattr(report, name) for name in _OF_A_CYCLE}
+        {name: getattr(report, name) for name in _CYCLE_FIELDS}
         | {"lines": [line._asdict() for line in report.lines]}
         for report in reports
     ]
-    failed = {tenant: describe_error(error) for tenant, error in consolidation.failures.items()}
+    failed = {
+        tenant: describe_error(error) for tenant, error in consolidation_worker.failures.items()
+    }
     nothing = "" if cycles or failed else "No tenant is due."
     document = {"cycles": cycles, "failed": failed}
-    terminal.show(document, as_json=as_json, nothing=nothing, ok=not failed)
+    terminal.show(document, as_json=as_json, if_empty=nothing, ok=not failed)
 
 
-def _span(text: str) -> timedelta:
-    match = _SPAN.fullmatch(text.strip())
+def _parse_span(text: str) -> timedelta:
+    match = _SPAN_PATTERN.fullmatch(text.strip())
     if match is None:
         raise InvalidInputError(f"--every is a number and s, m, h or d, such as 6h, not {text!r}")
     if not int(match[1]):
@@ -89,8 +104,8 @@ def _span(text: str) -> timedelta:
 
 
 @contextmanager
-def checkpointer_of(url: str) -> Iterator[PostgresSaver]:
-    """LangGraph's checkpointer on the same database."""
+def open_checkpointer(url: str) -> Iterator[PostgresSaver]:
+    """Open LangGraph's checkpointer on the same database."""
     try:
         from langgraph.checkpoint.postgres import PostgresSaver
     except ImportError as error:
@@ -108,27 +123,27 @@ def checkpointer_of(url: str) -> Iterator[PostgresSaver]:
 
 
 @contextmanager
-def _ended_by_signals(worker: ConsolidationWorker) -> Iterator[None]:
-    """The first signal lets the step at work end, the second one interrupts it."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+def _stop_on_signals(worker: ConsolidationWorker) -> Iterator[None]:
+    """Stop the worker after its current step on a first signal, at once on a second."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def end(number: int, _: object) -> None:
         worker.stop()
-        signal.signal(number, before[signal.Signals(number)])
+        signal.signal(number, handlers[signal.Signals(number)])
 
-    for number in before:
+    for number in handlers:
         signal.signal(number, end)
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
 @contextmanager
-def _logged() -> Iterator[None]:
-    """What the worker logs, a line each on standard error."""
-    handler, log = _Lines(logging.WARNING), logging.getLogger("langmem_tiers")
+def _print_warnings() -> Iterator[None]:
+    """Print warnings of the package on standard error, one line each."""
+    handler, log = _WarningPrinter(logging.WARNING), logging.getLogger("langmem_tiers")
     log.addHandler(handler)
     try:
         yield
@@ -136,11 +151,11 @@ def _logged() -> Iterator[None]:
         log.removeHandler(handler)
 
 
-class _Lines(logging.Handler):
-    """Prints a message and the error behind it, without the way there."""
+class _WarningPrinter(logging.Handler):
+    """Handler that prints a message and its error, without the traceback."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one line."""
         error = record.exc_info[1] if record.exc_info else None
         message = record.getMessage()
-        terminal.complain(message if error is None else f"{message}: {describe_error(error)}")
+        terminal.print_error(message if error is None else f"{message}: {describe_error(error)}")

@@ -29,7 +29,7 @@ from langmem_tiers.learn.reflexion import FailedAttempt, Tried, cure_of
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import recalled_text
-from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS, status_of
+from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS, normalise_status
 
 RAN: Final = "langmem_tiers_ran"
 """The key, among the answer's `additional_kwargs`, of a digest of the call that ran."""
@@ -350,7 +350,7 @@ def _status(args: Mapping[str, Any], content: str) -> str | None:
     status = next(
         (entry.get("status") for entry in entries if entry.get("content") == content), None
     )
-    return status_of(status) if isinstance(status, str) else None
+    return normalise_status(status) if isinstance(status, str) else None
 
 
 _LESSONS: Final = "langmem_tiers_lessons"

@@ -31,7 +31,7 @@ from langmem_tiers.remind import intentions
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Intention, Predicates, Reminder
 from langmem_tiers.remind.prompted import LANGUAGES, SESSION_STARTS
 from langmem_tiers.remind.triggers import At, last_due
-from langmem_tiers.state.tasks import UNSEEN, newly_completed
+from langmem_tiers.state.tasks import NO_TODOS_SEEN, find_newly_completed
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""
@@ -457,7 +457,7 @@ def create_completed_task_node(
 
     def note(step: Step) -> Flow[Update]:
         todos = node.of_state(step.state, tasks, None) or ()
-        seen = step.read("todos_seen") or UNSEEN
+        seen = step.read("todos_seen") or NO_TODOS_SEEN
         done = yield from step.hooked(_kept(step, todos, seen))
         update = {"todos_seen": done.pop("seen", seen)}
         return {**update, "hooks": {name: done}} if done else update
@@ -472,7 +472,7 @@ def _kept(
     """Keep how todos were done; each is one thing in the turn of its message."""
     hooks, conversation = MemoryHooks(step.memory), step.messages
     now = step.memory.tiered_store.flows.now
-    fresh, seeing = newly_completed(map(_readable, todos), seen, now)
+    fresh, seeing = find_newly_completed(map(_readable, todos), seen, now)
     stored, trust = [], 1.0
     if fresh:
         trust = yield from speakers.trust_of(step)

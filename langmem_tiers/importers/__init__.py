@@ -1,8 +1,8 @@
 """Conversation and memory files, read as records that can be stored.
 
-Reading is pure: no database is touched. Five formats are known (see `Format`), and told apart
-by what a file holds, never by its name. Every record of a file becomes exactly one `Record`,
-or one `BadRecord` that says where it stands and what is wrong with it.
+Reading is pure: no database is touched. The five formats (see `Format`) are detected by the content
+of a file, never by its name. Every record of a file becomes exactly one `Record`, or one
+`BadRecord` that names its line and its fault.
 """
 
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ from langmem_tiers.importers.records import (
     Record,
     RecordMaker,
     check_tenant,
-    label,
+    to_label,
 )
-from langmem_tiers.importers.source import checked_file, elements
+from langmem_tiers.importers.source import check_file, read_elements
 
 __all__ = ["BadRecord", "Format", "Record", "count_records", "detect_format", "read_records"]
 
@@ -35,19 +35,19 @@ _SUPPORTED = (
 
 
 def detect_format(path: Path) -> Format:
-    """Return the format of a file, told by the first record that can be recognised.
+    """Return the format of a file, detected by the first record that has a known one.
 
-    Only the first hundred records are looked at; the file's name says nothing.
+    Only the first hundred records are looked at; the file's name does not matter.
     Raises `FileError` (import_file) for a file that is missing, a directory, empty, not UTF-8 or in
     none of the formats.
     """
-    return _detect(checked_file(path))
+    return _recognise_format(check_file(path))
 
 
 def read_records(
     path: Path,
     *,
-    format: Format | None = None,  # noqa: A002  # the word the command line uses
+    format: Format | None = None,  # noqa: A002  # the command line uses the word
     tenant: str | None = None,
 ) -> Iterator[Record | BadRecord]:
     r"""Read a file's memories, in the file's order.
@@ -68,40 +68,44 @@ def read_records(
     BadRecord(line=2, reason='there is no `content` or `text` that is text')
     """
     check_tenant(tenant)
-    file = checked_file(path)
-    form = None if format is None else checked_choice(format, Format, "format")
-    return _records(file, _detect(file) if form is None else Format(form), tenant)
+    file = check_file(path)
+    file_format = None if format is None else checked_choice(format, Format, "format")
+    return _make_records(
+        file, _recognise_format(file) if file_format is None else Format(file_format), tenant
+    )
 
 
 def count_records(path: Path, *, format: Format | None = None) -> int:  # noqa: A002  # as above
     """Return how many items `read_records` yields for a file, good and bad.
 
-    The file is read once for it. Raises `FileError` as `read_records` does.
+    The file is read once. Raises `FileError` as `read_records` does.
     """
     return sum(1 for _ in read_records(path, format=format))
 
 
-def _records(path: Path, form: Format, tenant: str | None) -> Iterator[Record | BadRecord]:
-    stem = label(path.stem.encode(errors="replace").decode())
-    maker = RecordMaker(form, stem=stem, tenant=tenant)
-    for element in elements(path):
+def _make_records(
+    path: Path, file_format: Format, tenant: str | None
+) -> Iterator[Record | BadRecord]:
+    stem = to_label(path.stem.encode(errors="replace").decode())
+    maker = RecordMaker(file_format, stem=stem, tenant=tenant)
+    for element in read_elements(path):
         if isinstance(element, BadRecord):
             yield element
             continue
         try:
-            for part in FORMATS[form].said_in(element, stem, tenant):
-                yield maker.make(part, element.where)
+            for raw in FORMATS[file_format].read(element, stem, tenant):
+                yield maker.make(raw, element.find_line)
         except InvalidInputError as error:
-            yield BadRecord(line=element.where(()), reason=str(error))
+            yield BadRecord(line=element.find_line(()), reason=str(error))
 
 
-def _detect(path: Path) -> Format:
-    for element in islice(elements(path), _SAMPLE):
+def _recognise_format(path: Path) -> Format:
+    for element in islice(read_elements(path), _SAMPLE):
         if isinstance(element, BadRecord):
             continue
-        for form, reads in FORMATS.items():
-            if reads.recognises(element.value):
-                return form
+        for file_format, reader in FORMATS.items():
+            if reader.recognises(element.value):
+                return file_format
     raise FileError(
         f"{path} is in no format that can be imported; supported are {_SUPPORTED}",
         code="import_file",

@@ -1,4 +1,4 @@
-"""Files taken apart into JSON values, each with the line that it starts on."""
+"""Readers of files: they split one into JSON values, each with the line that it starts on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from langmem_tiers.core.checks import checked_path
 from langmem_tiers.core.errors import FileError, InvalidInputError, short_path
-from langmem_tiers.importers.records import BadRecord, Where
+from langmem_tiers.importers.records import BadRecord, LineFinder
 
 _SAMPLE = 100
 _BOM = b"\xef\xbb\xbf"
@@ -23,26 +23,26 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 
 
 class Element(NamedTuple):
-    """One top-level JSON value of a file; `where` finds the line of a value inside it.
+    """Top-level JSON value of a file; `find_line` returns the line of a value inside it.
 
-    The path given to `where` is the member names and array indexes that lead to that value.
+    `find_line` takes the path to that value: member names and array indexes.
     """
 
     value: Any
-    where: Where
+    find_line: LineFinder
     number: int
-    """Its place in the file, from 1."""
+    """Position in the file, from 1."""
 
 
 # Lines
 
 
-def checked_file(value: object) -> Path:
-    """The path of a readable, non-empty UTF-8 file.
+def check_file(value: object) -> Path:
+    """Return the path of a readable, non-empty UTF-8 file.
 
     Raises:
         FileError (import_file): if there is none.
-        InvalidInputError: for what is no path.
+        InvalidInputError: if the value is no path.
     """
     path = checked_path(value, "a file to import")
     try:
@@ -54,7 +54,7 @@ def checked_file(value: object) -> Path:
             raise FileError(
                 f"{path} is not a regular file; save its content to one first", code="import_file"
             )
-        filled = sum(1 for _ in _lines(path))
+        filled = sum(1 for _ in _numbered_lines(path))
     except OSError as error:
         problem = f"{short_path(path)} cannot be read ({error.strerror}); check its permissions"
         raise FileError(problem, code="import_file") from error
@@ -63,8 +63,8 @@ def checked_file(value: object) -> Path:
     return path
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield every line that is not blank with its number, one at a time."""
+def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield every line that is not blank, with its number."""
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
             try:
@@ -82,15 +82,15 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 # Values
 
 
-def elements(path: Path) -> Iterator[Element | BadRecord]:
+def read_elements(path: Path) -> Iterator[Element | BadRecord]:
     """Yield the records of a JSON Lines file, or the elements of a JSON document."""
-    return _elements_of_document(path) if _is_document(path) else _elements_of_lines(path)
+    return _read_document(path) if _is_document(path) else _read_lines(path)
 
 
-def _elements_of_lines(path: Path) -> Iterator[Element | BadRecord]:
-    for number, (line, text) in enumerate(_lines(path), start=1):
+def _read_lines(path: Path) -> Iterator[Element | BadRecord]:
+    for number, (line, text) in enumerate(_numbered_lines(path), start=1):
         try:
-            yield Element(_decoded(text), partial(_same_line, line), number)
+            yield Element(_decode(text), partial(_same_line, line), number)
         except InvalidInputError as error:
             yield BadRecord(line=line, reason=str(error))
 
@@ -99,10 +99,10 @@ def _same_line(line: int, _: tuple[str | int, ...]) -> int:
     return line
 
 
-def _elements_of_document(path: Path) -> Iterator[Element | BadRecord]:
-    """Yield the elements of the array, or the one value that is no array.
+def _read_document(path: Path) -> Iterator[Element | BadRecord]:
+    """Yield the elements of a document's array, or its one value.
 
-    After an element that is not JSON nothing more can be told apart: it is the last.
+    An element that is not JSON is the last: where the next one starts is unknown.
     """
     text = path.read_bytes().removeprefix(_BOM).decode()
 
@@ -111,16 +111,16 @@ def _elements_of_document(path: Path) -> Iterator[Element | BadRecord]:
         return [match.start() for match in re.finditer("\n", text)]
 
     @cache
-    def places(offset: int) -> dict[str | int, int]:
-        return {name: at for name, at, _ in _members(text, offset)}
+    def member_offsets(offset: int) -> dict[str | int, int]:
+        return {name: at for name, at, _ in _iterate_members(text, offset)}
 
     def line(offset: int, path: tuple[str | int, ...]) -> int:
         for step in path:
-            offset = places(offset)[step]
+            offset = member_offsets(offset)[step]
         return bisect_left(newlines(), offset) + 1
 
     try:
-        for number, (_, offset, value) in enumerate(_top(text), start=1):
+        for number, (_, offset, value) in enumerate(_iterate_document(text), start=1):
             yield Element(value, partial(line, offset), number)
     except _BrokenError as error:
         reason = f"{error}; nothing after it was read"
@@ -128,25 +128,25 @@ def _elements_of_document(path: Path) -> Iterator[Element | BadRecord]:
 
 
 def _is_document(path: Path) -> bool:
-    """Tell one JSON document from JSON Lines by the first lines, without reading the rest."""
-    lines = [line for _, line in islice(_lines(path), _SAMPLE)]
+    """Return True for one JSON document, False for JSON Lines; read the first lines only."""
+    lines = [line for _, line in islice(_numbered_lines(path), _SAMPLE)]
     first = lines[0].lstrip(_SPACE)
     if first[:1] not in "[{" or len(lines) == 1:
         return first.startswith("[")
-    if _parses(first, list, dict):
+    if _decodes_to(first, list, dict):
         return False
-    if first.startswith("["):  # an array of objects or lists, and not a broken line
-        element = next(_elements_of_document(path), None)
+    if first.startswith("["):  # an array of objects or lists, not a broken line
+        element = next(_read_document(path), None)
         if element is None or (
             isinstance(element, Element) and isinstance(element.value, dict | list)
         ):
             return True
-    return not any(_parses(line, dict) for line in lines if line[0] == "{")
+    return not any(_decodes_to(line, dict) for line in lines if line[0] == "{")
 
 
-def _parses(line: str, *kinds: type) -> bool:
+def _decodes_to(line: str, *kinds: type) -> bool:
     try:
-        return isinstance(_decoded(line), kinds)
+        return isinstance(_decode(line), kinds)
     except InvalidInputError:
         return False
 
@@ -155,35 +155,35 @@ def _parses(line: str, *kinds: type) -> bool:
 
 
 class _BrokenError(InvalidInputError):
-    """Text that is not JSON, in the value that starts at `offset`."""
+    """Error: the value that starts at `offset` is not JSON."""
 
     def __init__(self, offset: int, problem: str) -> None:
         super().__init__(problem)
         self.offset = offset
 
 
-def _reject(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON number")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_reject)
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant)
 
 
-def _skip(text: str, offset: int) -> int:
+def _skip_space(text: str, offset: int) -> int:
     match = _BLANK.match(text, offset)
     return match.end() if match else offset
 
 
-def _decoded(text: str) -> object:
-    """Decode a text that is one JSON value; raise `InvalidInputError` for any other."""
-    value, end = _value(text, _skip(text, 0))
-    if _skip(text, end) != len(text):
+def _decode(text: str) -> object:
+    """Decode a text that is one JSON value; raise `InvalidInputError` for any other text."""
+    value, end = _decode_value(text, _skip_space(text, 0))
+    if _skip_space(text, end) != len(text):
         raise InvalidInputError(f"{_NOT_JSON}more text follows the value (column {end + 1})")
     return value
 
 
-def _value(text: str, offset: int) -> tuple[Any, int]:
-    """Decode the value that starts there, and say where it ends."""
+def _decode_value(text: str, offset: int) -> tuple[Any, int]:
+    """Return the value that starts at `offset`, and the offset of its end."""
     try:
         return _DECODER.raw_decode(text, offset)
     except RecursionError as error:
@@ -197,35 +197,35 @@ def _value(text: str, offset: int) -> tuple[Any, int]:
 
 
 _Member = tuple[str | int, int, Any]
-"""The name or index of a member, its offset and its value."""
+"""Name or index of a member, its offset and its value."""
 
 
-def _top(text: str) -> Iterator[_Member]:
-    """Yield each element of a document that is an array, or its value."""
-    start = _skip(text, 0)
+def _iterate_document(text: str) -> Iterator[_Member]:
+    """Yield each element of a document's array, or its one value."""
+    start = _skip_space(text, 0)
     if text.startswith("[", start):
-        end = yield from _members(text, start)
+        end = yield from _iterate_members(text, start)
     else:
-        value, end = _value(text, start)
+        value, end = _decode_value(text, start)
         yield 0, start, value
-    if (rest := _skip(text, end)) != len(text):
+    if (rest := _skip_space(text, end)) != len(text):
         raise _BrokenError(rest, f"{_NOT_JSON}more text follows the document")
 
 
-def _members(text: str, start: int) -> Generator[_Member, None, int]:
-    """Yield each member of an array or object; return where that ends."""
+def _iterate_members(text: str, start: int) -> Generator[_Member, None, int]:
+    """Yield each member of an array or object; return the offset of its end."""
     closing = "]" if text[start] == "[" else "}"
-    offset, index = _skip(text, start + 1), 0
+    offset, index = _skip_space(text, start + 1), 0
     while not text.startswith(closing, offset):
         name: str | int = index
         if closing == "}":
-            name, end = _value(text, offset)
-            offset = _skip(text, _skip(text, end) + 1)
-        value, end = _value(text, offset)
+            name, end = _decode_value(text, offset)
+            offset = _skip_space(text, _skip_space(text, end) + 1)
+        value, end = _decode_value(text, offset)
         yield name, offset, value
-        offset, index = _skip(text, end), index + 1
+        offset, index = _skip_space(text, end), index + 1
         if not text.startswith(closing, offset):
-            following = _skip(text, offset + 1)
+            following = _skip_space(text, offset + 1)
             if not text.startswith(",", offset) or text.startswith(closing, following):
                 problem = f"a comma or {closing} is missing, or one too many"
                 raise _BrokenError(offset, f"{_NOT_JSON}{problem}")

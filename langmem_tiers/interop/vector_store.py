@@ -1,4 +1,4 @@
-"""TierVectorStore: one tenant's memories of a tier as a langchain-postgres vector store."""
+"""Vector store of langchain-postgres over one tenant's memories of a tier."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _STRATEGIES = {
     Distance.L2: DistanceStrategy.EUCLIDEAN,
     Distance.INNER_PRODUCT: DistanceStrategy.INNER_PRODUCT,
 }
-_ENTER = """SELECT set_config('langmem_tiers.tenant', %(tenant)s, true),
+_ENTER_TRANSACTION = """SELECT set_config('langmem_tiers.tenant', %(tenant)s, true),
                    set_config('langmem_tiers.user', %(user_id)s, true),
                    set_config('transaction_read_only', 'on', true),
                    set_config('timezone', 'UTC', true),
                    (SELECT set_config('search_path', format('pg_catalog, %%I', n.nspname), true)
                     FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
                     WHERE e.extname = 'vector')"""
-"""It stands here and not in queries.sql because SQLAlchemy runs it, where no flow runs. All of it
-ends with the transaction, so that a connection pooler hands nobody a tenant."""
+"""Statement that begins every transaction. It is not in queries.sql because SQLAlchemy runs it,
+outside a flow. Its settings end with the transaction: a connection pooler hands no tenant on."""
 
 
 class TierVectorStore(PGVectorStore):
-    """One tenant's living memories of a tier: a `PGVectorStore` that refuses to write."""
+    """Read-only `PGVectorStore` over one tenant's current memories of a tier."""
 
     def _refuse(self, *_: Any, **__: Any) -> Never:
         raise errors.InvalidInputError(
@@ -63,15 +63,15 @@ class TierVectorStore(PGVectorStore):
     aapply_vector_index = aapply_hybrid_search_index = adrop_vector_index = areindex = _arefuse
 
     def close(self) -> None:
-        """Close its connections; the store it was opened on stays open."""
+        """Close its connections; the store under it stays open."""
         self._engine._run_as_sync(self._engine.close())  # noqa: SLF001 - its one way from a thread
 
     async def aclose(self) -> None:
-        """Close its connections; the store it was opened on stays open."""
+        """Close its connections; the store under it stays open."""
         await self._engine.close()
 
     def __enter__(self) -> Self:
-        """Nothing is left to be opened."""
+        """Return itself: it is open already."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -79,7 +79,7 @@ class TierVectorStore(PGVectorStore):
         self.close()
 
     async def __aenter__(self) -> Self:
-        """Nothing is left to be opened."""
+        """Return itself: it is open already."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -87,33 +87,33 @@ class TierVectorStore(PGVectorStore):
         await self.aclose()
 
 
-def opened(
+def open_vector_store(
     store: TieredStore, tier: Tier | str, tenant: str, user_id: str | None, **options: Any
 ) -> Flow[TierVectorStore]:
     """Open a tier; see `open_tier`."""
-    source, context = _source(store, tier), MemoryContext(tenant=tenant, user_id=user_id)
-    return _opened(store, {**source, **options}, context)
+    source, context = _creation_options(store, tier), MemoryContext(tenant=tenant, user_id=user_id)
+    return _open(store, {**source, **options}, context)
 
 
-def _opened(
+def _open(
     store: TieredStore, source: dict[str, Any], context: MemoryContext
 ) -> Flow[TierVectorStore]:
-    yield from _check(store, source["schema_name"])
+    yield from _check_view(store, source["schema_name"])
     target = store.target
     if target.embeddings is None:
         raise errors.ConfigurationError(
             "this store has no embedding model; pass index={'embed': …}"
         )
-    engine = _engine(target, context)
+    engine = _create_engine(target, context)
     source |= {"engine": engine, "embedding_service": target.embeddings}
     created: TierVectorStore = yield Ask(
-        lambda: engine._run_as_sync(_created(**source)),  # noqa: SLF001 - its one way from a thread
-        lambda: _created(**source),
+        lambda: engine._run_as_sync(_create(**source)),  # noqa: SLF001 - its one way from a thread
+        lambda: _create(**source),
     )
     return created
 
 
-async def _created(engine: PGEngine, **source: Any) -> Any:
+async def _create(engine: PGEngine, **source: Any) -> Any:
     try:
         return await TierVectorStore.create(engine, **source)
     except BaseException:
@@ -121,8 +121,8 @@ async def _created(engine: PGEngine, **source: Any) -> Any:
         raise
 
 
-def _source(store: TieredStore, tier: Tier | str) -> dict[str, Any]:
-    """Return what is to be opened, as a `PGVectorStore` calls it."""
+def _creation_options(store: TieredStore, tier: Tier | str) -> dict[str, Any]:
+    """Return the view to open, as arguments of a `PGVectorStore`."""
     if not isinstance(store, TieredStore):
         raise errors.InvalidTypeError(f"a tier is a TieredStore's, not {type(store).__name__}'s")
     index = store.options.index
@@ -138,7 +138,7 @@ def _source(store: TieredStore, tier: Tier | str) -> dict[str, Any]:
     }
 
 
-def _check(store: TieredStore, schema: str) -> Flow[None]:
+def _check_view(store: TieredStore, schema: str) -> Flow[None]:
     yield from migrate.read_state(store.options)
     view = f"{schema}.{_VIEW}"
     (((exists,),),) = yield Query((Call("has_documents", {"view": view}),), commit=True)
@@ -147,10 +147,8 @@ def _check(store: TieredStore, schema: str) -> Flow[None]:
         raise errors.DatabaseError(f"this database has no view {view}: {use}", code="not_set_up")
 
 
-async def _without_session(
-    target: Target, options: Mapping[str, Any]
-) -> psycopg.AsyncConnection[Any]:
-    """Connect, and prepare nothing if the connection is a pooler's; see `Connection.learn`."""
+async def _connect(target: Target, options: Mapping[str, Any]) -> psycopg.AsyncConnection[Any]:
+    """Connect, without prepared statements if a pooler is between; see `Connection.learn`."""
     conn: psycopg.AsyncConnection[Any]
     conn = await psycopg.AsyncConnection.connect(target.conninfo, **options)
     try:
@@ -165,18 +163,18 @@ async def _without_session(
     return conn
 
 
-def _engine(target: Target, context: MemoryContext) -> PGEngine:
-    """Connections on which every transaction reads, and sees what this context does alone."""
+def _create_engine(target: Target, context: MemoryContext) -> PGEngine:
+    """Create connections whose transactions only read, and see only what this context sees."""
 
     async def connect() -> psycopg.AsyncConnection[Any]:
         options = target.connection_options()
         name = f"{options.get('application_name', 'langmem-tiers')} documents"
         options.update(application_name=name)
-        return await _without_session(target, options)
+        return await _connect(target, options)
 
     def enter(conn: Connection) -> None:
-        asks = {name: value or "" for name, value in context.whose.items()}
-        conn.exec_driver_sql(_ENTER, asks)
+        params = {name: value or "" for name, value in context.whose.items()}
+        conn.exec_driver_sql(_ENTER_TRANSACTION, params)
 
     engine = PGEngine.from_connection_string(
         "postgresql+psycopg://", async_creator=connect, pool_pre_ping=True

@@ -35,7 +35,7 @@ from langmem_tiers.remind.prompted import (
 )
 from langmem_tiers.remind.triggers import At, If, Trigger
 from langmem_tiers.state.state import Task
-from langmem_tiers.state.tasks import COMPLETED, workflow_of
+from langmem_tiers.state.tasks import COMPLETED, build_workflow
 
 _FIELDS: Final = {
     "event": ("type", "decision_type", "event"),
@@ -270,7 +270,7 @@ def on_todo_write_complete(
     Raises:
         InvalidInputError: for what is no todo; nothing was stored.
     """
-    workflow = workflow_of(todo_item, ended=hooks.memory.tiered_store.flows.now)
+    workflow = build_workflow(todo_item, ended=hooks.memory.tiered_store.flows.now)
     # A todo and its steps tell what its user asked for.
     personal = None if hooks.context.user_id is None else True
     told = {"source": source, "trust": trust, "key": key, "personal": personal}
@@ -410,7 +410,7 @@ class MemoryHooks:
         """Stand on a coordinator.
 
         Args:
-            memory: Whose memory it is.
+            memory: StateOwner memory it is.
             session_id: The session; the context's if not given.
             languages: The languages in which prompts name times, by the codes of `dateparser`.
             expire_days: After how many days an intention expires of which the prompt names no

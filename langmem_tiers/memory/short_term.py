@@ -70,12 +70,12 @@ def add_interaction(
     names = ("role", "content", "metadata", "agent_id")
     told = {
         "name": said.message_id,
-        "value": encode_value({name: getattr(said, name) for name in names}, state.whose.bounds),
+        "value": encode_value({name: getattr(said, name) for name in names}, state.owner.bounds),
         "now": said.at,
-        "expires_at": said.at + states.WINDOW,
-        "most": states.MOST_MESSAGES,
+        "expires_at": said.at + states.MESSAGE_LIFETIME,
+        "most": states.MAX_MESSAGES,
     }
-    adding = rows_of("add_message", **state.whose.owner, **told)
+    adding = rows_of("add_message", **state.owner.params, **told)
     return map_result(adding, lambda rows: replace(said, at=rows[0][0]))
 
 
@@ -86,7 +86,9 @@ def get_recent_context(state: ShortTermState, limit: int = 20) -> Flow[list[Mess
 
 def clear_conversation(state: ShortTermState) -> Flow[int]:
     """Forget what was said in the session; how many messages."""
-    clearing = rows_of("clear_messages", **state.whose.owner, since=state.now - states.WINDOW)
+    clearing = rows_of(
+        "clear_messages", **state.owner.params, since=state.now - states.MESSAGE_LIFETIME
+    )
     return map_result(clearing, lambda rows: int(rows[0][0]))
 
 
@@ -126,7 +128,7 @@ def start_task(
         confidence_so_far=confidence_so_far,
         metadata={} if metadata is None else metadata,
     )
-    return _change(state.whose, Task, task.task_id, lambda one: one or task, task.created_at)
+    return _change(state.owner, Task, task.task_id, lambda one: one or task, task.created_at)
 
 
 def update_task(
@@ -160,13 +162,13 @@ def update_task(
             raise InvalidInputError(f"no task {task_id!r} is active: start it first")
         return before.updated(**changes)
 
-    return _change(state.whose, Task, name, changed, state.now)
+    return _change(state.owner, Task, name, changed, state.now)
 
 
 def close_task(state: ShortTermState, task_id: str, status: str = "completed") -> Flow[Task | None]:
     """Be done with a task: as it was, with its last status, or None if it was not active."""
     name, last = checks.checked_name(task_id, "task_id"), checked_text(status, "status")
-    return _close(state.whose, Task, name, last)
+    return _close(state.owner, Task, name, last)
 
 
 def get_active_tasks(state: ShortTermState) -> Flow[list[Task]]:
@@ -208,7 +210,7 @@ def set_goal(
             return goal
         return replace(goal, progress=before.progress, deltas=before.deltas)
 
-    return _change(state.whose, Goal, goal.goal_id, said, state.now)
+    return _change(state.owner, Goal, goal.goal_id, said, state.now)
 
 
 def advance_goal(
@@ -229,14 +231,14 @@ def advance_goal(
     step = states.ProgressDelta(delta=delta, reason=reason, at=state.now, delta_id=delta_id)
     name = checks.checked_name(goal_id, "goal_id")
     return _change(
-        state.whose, Goal, name, lambda goal: states.goal_advanced(goal_id, goal, step), step.at
+        state.owner, Goal, name, lambda goal: states.apply_deltas(goal_id, goal, step), step.at
     )
 
 
 def close_goal(state: ShortTermState, goal_id: str, status: str = "completed") -> Flow[Goal | None]:
     """Be done with a goal: as it was, with its last status, or None if there was none."""
     name, last = checks.checked_name(goal_id, "goal_id"), checked_text(status, "status")
-    return _close(state.whose, Goal, name, last)
+    return _close(state.owner, Goal, name, last)
 
 
 def get_goals(state: ShortTermState) -> Flow[list[Goal]]:
@@ -270,8 +272,8 @@ def set_emotional_state(
         conversation_sentiment=conversation_sentiment,
         stress_indicators={} if stress_indicators is None else stress_indicators,
     )
-    value = states.to_value(mood)
-    put = state.whose.put(states.EMOTION, "", value, mood.last_updated, states.MOOD)
+    value = states.state_to_json(mood)
+    put = state.owner.put(states.EMOTION, "", value, mood.last_updated, states.MOOD_LIFETIME)
     return map_result(rows_of(put.name, **put.params), lambda _: mood)
 
 
@@ -293,25 +295,26 @@ def add_spend(
     Raises:
         InvalidInputError: for what is no amount; nothing was added.
     """
-    exact, once = states.amount(spent), checks.checked_label(transaction_id, "transaction_id")
-    return _add_spend(state.whose, exact, once, state.now)
+    exact, once = states.parse_amount(spent), checks.checked_label(transaction_id, "transaction_id")
+    return _add_spend(state.owner, exact, once, state.now)
 
 
 @retried_on_conflict
 def _add_spend(
-    whose: states.Whose, spent: Decimal, transaction_id: str | None, now: dt.datetime
+    owner: states.StateOwner, spent: Decimal, transaction_id: str | None, now: dt.datetime
 ) -> Flow[DailySpend]:
     today, once = now.date(), [] if transaction_id is None else [transaction_id]
     names = [(states.SPEND, today.isoformat()), *((states.TRANSACTION, one) for one in once)]
-    reads = [whose.call("one_state", kind=kind, name=name, now=now) for kind, name in names]
-    _, rows, *counted = yield Query((whose.call("lock_states", kind=states.SPEND), *reads))
-    before = states.read(DailySpend, rows) or DailySpend(date=today)
+    reads = [owner.call("one_state", kind=kind, name=name, now=now) for kind, name in names]
+    _, rows, *counted = yield Query((owner.call("lock_states", kind=states.SPEND), *reads))
+    before = states.state_from_rows(DailySpend, rows) or DailySpend(date=today)
     if any(counted):
         return before
     after = before.plus(spent, now)
-    values = [states.to_value(after), *({} for _ in once)]
+    values = [states.state_to_json(after), *({} for _ in once)]
     puts = [
-        whose.put(*name, value, now, states.DAY) for name, value in zip(names, values, strict=True)
+        owner.put(*name, value, now, states.SPEND_LIFETIME)
+        for name, value in zip(names, values, strict=True)
     ]
     yield Query(tuple(puts), commit=True)
     return after
@@ -323,21 +326,23 @@ def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[
     A day is known for 24 hours after its last transaction; nothing was spent on any other.
     """
     now = state.now
-    day = now.date() if date is None else states.checked_day(date, "date")
+    day = now.date() if date is None else states.parse_day(date, "date")
     about = {"kind": states.SPEND, "name": day.isoformat(), "now": now}
-    known = rows_of("one_state", **state.whose.owner, **about)
-    return map_result(known, lambda rows: states.read(DailySpend, rows) or DailySpend(date=day))
+    known = rows_of("one_state", **state.owner.params, **about)
+    return map_result(
+        known, lambda rows: states.state_from_rows(DailySpend, rows) or DailySpend(date=day)
+    )
 
 
 def _look(
     state: ShortTermState, limit: int = 0, kinds: Sequence[str] = ()
 ) -> Flow[states.ShortTermSnapshot]:
-    most = checks.checked_whole(limit, "limit", 0, states.MOST_MESSAGES)
-    return states.look(state.whose, state.now, limit=most, kinds=kinds)
+    most = checks.checked_whole(limit, "limit", 0, states.MAX_MESSAGES)
+    return states.read_snapshot(state.owner, state.now, limit=most, kinds=kinds)
 
 
 def _change(
-    whose: states.Whose,
+    owner: states.StateOwner,
     kind_of: type[S],
     name: str,
     rule: Callable[[S | None], S],
@@ -345,26 +350,26 @@ def _change(
 ) -> Flow[S]:
     """Turn a state into what a rule makes of it; nobody else changes one of its kind meanwhile."""
     kind = _KIND_OF[kind_of]
-    lock = whose.call("lock_states", kind=kind)
-    reading = whose.call("one_state", kind=kind, name=name, now=now)
+    lock = owner.call("lock_states", kind=kind)
+    reading = owner.call("one_state", kind=kind, name=name, now=now)
 
     def changed() -> Flow[S]:
         _, rows = yield Query((lock, reading))
-        before = states.read(kind_of, rows)
+        before = states.state_from_rows(kind_of, rows)
         after = rule(before)
         if after != before:
-            yield Query((whose.put(kind, name, states.to_value(after), now),), commit=True)
+            yield Query((owner.put(kind, name, states.state_to_json(after), now),), commit=True)
         return after
 
     return retry_on_conflict(changed)
 
 
-def _close(whose: states.Whose, kind_of: type[S], name: str, status: str) -> Flow[S | None]:
+def _close(owner: states.StateOwner, kind_of: type[S], name: str, status: str) -> Flow[S | None]:
     """Remove a state: as it was, with its last status, or None if there was none."""
     kind = _KIND_OF[kind_of]
     lock, closing = (
-        whose.call("lock_states", kind=kind),
-        whose.call("close_state", kind=kind, name=name),
+        owner.call("lock_states", kind=kind),
+        owner.call("close_state", kind=kind, name=name),
     )
     _, rows = yield Query((lock, closing), commit=True)
     return kind_of(**{**rows[0][0], "status": status}) if rows else None
@@ -423,6 +428,6 @@ class ShortTermState:
         return self.runner.flows.now.astimezone(dt.UTC)
 
     @cached_property
-    def whose(self) -> states.Whose:
-        """Return whose state it is, as the database names them."""
-        return states.Whose.of(self.context, self.runner.options.bounds)
+    def owner(self) -> states.StateOwner:
+        """Return the owner of the state, as the database names them."""
+        return states.StateOwner.from_context(self.context, self.runner.options.bounds)

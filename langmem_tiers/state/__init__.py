@@ -1,1 +1,1 @@
-"""What is going on at the moment: a short-term state, and the tasks that were completed."""
+"""Short-term state of a session and an agent, and workflows of completed tasks."""

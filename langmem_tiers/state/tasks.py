@@ -1,4 +1,4 @@
-"""Completed tasks as procedural memories: a workflow, and how it went."""
+"""Workflows: completed tasks and todos as procedural memories."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from langmem_tiers.state.state import Task
 COMPLETED: Final = "completed"
 IN_PROGRESS: Final = "in_progress"
 STATUSES: Final = ("pending", IN_PROGRESS, COMPLETED)
-"""Those of a todo that a list tells; a task may have others."""
+"""Statuses of a list's todos; a task may have others."""
 _DONE: Final = "done"
-"""What completed is called as well."""
+"""Another word for completed."""
 
 
-def status_of(text: str) -> str:
-    """A status as it is compared: in small letters, its words joined by `_`."""
+def normalise_status(text: str) -> str:
+    """Return a status as it is compared: in small letters, its words joined by `_`."""
     status = "_".join(text.replace("-", " ").replace("_", " ").casefold().split())
     return COMPLETED if status == _DONE else status
 
 
-def workflow_of(
+def build_workflow(
     todo: Mapping[str, Any] | Task, *, ended: datetime | None = None
 ) -> dict[str, Any] | None:
-    """The workflow of a todo or a task, as a memory's arguments; None if it is not completed.
+    """Return the workflow of a todo or task, as arguments of a memory; None if not completed.
 
     Args:
         todo: With `content` (or `task_type`) and `status`; `steps`, `task_type`, `success` and
             `duration`, in minutes, if they are known.
-        ended: When a task of `memory.state` ended.
+        ended: Moment at which a task of `memory.state` ended.
 
     Raises:
-        InvalidInputError: for what is no todo.
+        InvalidInputError: if it is no todo.
     """
     if isinstance(todo, Task):
         lasted = None if ended is None else minutes_between(todo.created_at, ended)
         own = {"task_type": todo.task_type, "status": todo.status}
         fields: Mapping[str, Any] = {"duration": lasted, **todo.metadata, **own}
     else:
-        fields = _checked(todo)
-    if status_of(fields["status"]) != COMPLETED:
+        fields = _check_todo(todo)
+    if normalise_status(fields["status"]) != COMPLETED:
         return None
     kind = checked_label(fields.get("task_type"), "task_type")
     content = fields.get("content") or kind
@@ -65,26 +65,27 @@ def workflow_of(
 
 
 def minutes_between(began: datetime, ended: datetime) -> float:
-    """Minutes, to a hundredth; none are negative."""
+    """Return the minutes between two moments, to a hundredth; 0 if they would be negative."""
     return max(0.0, round((ended - began).total_seconds() / 60, 2))
 
 
-UNSEEN: Final[Mapping[str, Any]] = {"began": {}, "noted": []}
-"""What was seen of a list of todos: since when each is in progress, and which are noted."""
+NO_TODOS_SEEN: Final[Mapping[str, Any]] = {"began": {}, "noted": []}
+"""Progress of a list of todos before its first look: `began` says since when each is in progress,
+`noted` which were returned as completed."""
 
 
-def newly_completed(
+def find_newly_completed(
     todos: Iterable[Mapping[str, Any]], seen: Mapping[str, Any], now: datetime
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The todos that are completed and were not noted, with how long each took, if it was seen.
+    """Return the completed todos that were not noted, and the progress seen by now.
 
-    What is seen by now is the second answer. A todo that leaves the list, or is taken up again, is
-    new when it is completed the next time.
+    A todo has its duration if its start was seen. A todo that leaves the list, or is taken up
+    again, is new when it is completed the next time.
 
     Raises:
-        InvalidInputError: for what is no todo.
+        InvalidInputError: if a todo is none.
     """
-    todos_by_name = {_name(todo): todo for todo in map(_checked, todos)}
+    todos_by_name = {_todo_name(todo): todo for todo in map(_check_todo, todos)}
     began = {
         name: seen["began"].get(name) or now.isoformat()
         for name, todo in todos_by_name.items()
@@ -92,22 +93,21 @@ def newly_completed(
     }
     done = [name for name, todo in todos_by_name.items() if todo["status"] == COMPLETED]
     new = [name for name in done if name not in seen["noted"]]
-    fresh = [_timed(todos_by_name[name], began.get(name), now) for name in new]
+    fresh = [_add_duration(todos_by_name[name], began.get(name), now) for name in new]
     return fresh, {"began": began, "noted": done}
 
 
-def _timed(todo: Mapping[str, Any], began: str | None, now: datetime) -> dict[str, Any]:
+def _add_duration(todo: Mapping[str, Any], began: str | None, now: datetime) -> dict[str, Any]:
     if began is None or todo.get("duration") is not None:
         return dict(todo)
     return {**todo, "duration": minutes_between(datetime.fromisoformat(began), now)}
 
 
-def _name(todo: Mapping[str, Any]) -> str:
-    """Return what a todo of a list is known by."""
+def _todo_name(todo: Mapping[str, Any]) -> str:
     return str(todo.get("id") or todo["content"])
 
 
-def _checked(todo: object) -> Mapping[str, Any]:
+def _check_todo(todo: object) -> Mapping[str, Any]:
     if not isinstance(todo, Mapping):
         raise InvalidTypeError(f"a todo is a mapping or a Task, not {type(todo).__name__}")
     if not isinstance(todo.get("status"), str):
@@ -115,4 +115,4 @@ def _checked(todo: object) -> Mapping[str, Any]:
             f"a todo has a status, such as {', '.join(STATUSES)}: {short(dict(todo))}"
         )
     checked_text(todo.get("content"), "the content of a todo")
-    return {**todo, "status": status_of(todo["status"])}
+    return {**todo, "status": normalise_status(todo["status"])}

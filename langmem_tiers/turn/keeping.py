@@ -14,7 +14,7 @@ from langmem_tiers.postgres.flow import Flow, Query, unit
 from langmem_tiers.remember.gate import Decision, Gate, Verdict, route, trust_in
 from langmem_tiers.remember.new import NewMemory, read_once
 from langmem_tiers.remember.pipeline import result_of
-from langmem_tiers.state.state import GOAL, ProgressDelta, Whose, look, to_value
+from langmem_tiers.state.state import GOAL, ProgressDelta, StateOwner, read_snapshot, state_to_json
 from langmem_tiers.turn.record import Invocation, TurnRecord, called
 from langmem_tiers.turn.trace import as_json, beginning, discreet, ended_call, shown
 from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend
@@ -405,7 +405,9 @@ def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> Flow[N
 
 def _noted(turn: Turn, goal: str, step: ProgressDelta) -> Flow[None]:
     """Note a step that was checked, if its goal is there."""
-    snapshot = yield from unit(look(Whose.of(turn.context), turn.now, kinds=(GOAL,)))
+    snapshot = yield from unit(
+        read_snapshot(StateOwner.from_context(turn.context), turn.now, kinds=(GOAL,))
+    )
     goals = [goal.goal_id for goal in snapshot.goals]
     if goal not in goals and not (yield from unit(_was_committed(turn))):
         named = ", ".join(short(name) for name in goals[:_NAMED])
@@ -414,7 +416,7 @@ def _noted(turn: Turn, goal: str, step: ProgressDelta) -> Flow[None]:
     with changing(turn) as record:
         check(turn, "note progress")
         name = record.key("goal", len(record.goals))
-        record.goals.append({"goal": goal, **to_value(replace(step, delta_id=name))})
+        record.goals.append({"goal": goal, **state_to_json(replace(step, delta_id=name))})
         record.wanted.append(record.wish(turn.context, name, goal, step.delta, step.reason))
         spend(turn, "progressed", step.reason, goal=goal, delta=step.delta, delta_id=name)
 

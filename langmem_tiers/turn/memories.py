@@ -30,7 +30,7 @@ from langmem_tiers.postgres.flow import Flow, single, unit
 from langmem_tiers.recall.fence import brief, fields_of, labelled
 from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.recall.recall import RecallQuery, Vectors
-from langmem_tiers.state.state import MOST_MESSAGES, Message, Whose, look
+from langmem_tiers.state.state import MAX_MESSAGES, Message, StateOwner, read_snapshot
 from langmem_tiers.turn.layout import CUT, EPISODES, Fragment, Section
 
 WEIGHT: Final = 0.5
@@ -265,9 +265,9 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[
     if memory.context.session_id is None:
         return []
     limit = metadata["options"].get("limit", _LIMIT)
-    whose, agent = Whose.of(memory.context), memory.context.agent_id
-    most = MOST_MESSAGES if metadata["options"].get("summary", True) else limit
-    snapshot = yield from unit(look(whose, metadata["now"], limit=most, agent_id=agent))
+    owner, agent = StateOwner.from_context(memory.context), memory.context.agent_id
+    most = MAX_MESSAGES if metadata["options"].get("summary", True) else limit
+    snapshot = yield from unit(read_snapshot(owner, metadata["now"], limit=most, agent_id=agent))
     if snapshot.messages:
         return list(_said(snapshot.messages))
     spoken = {"session_id": memory.context.session_id, "speaker": {"$gt": ""}}

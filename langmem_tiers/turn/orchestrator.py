@@ -202,10 +202,11 @@ class _Commit:
             looks.append(skills.recent_traces(self.context, moment))
         if self.lessons:
             locks.append((self.context.root, "", LOCK))
-        whose, goal = states.Whose.of(self.context), {"kind": states.GOAL, "now": moment.now}
+        owner = states.StateOwner.from_context(self.context)
+        goal = {"kind": states.GOAL, "now": moment.now}
         if self.steps:
-            looks.append(whose.call("lock_states", kind=states.GOAL))
-            looks += [whose.call("one_state", name=name, **goal) for name in self.steps]
+            looks.append(owner.call("lock_states", kind=states.GOAL))
+            looks += [owner.call("one_state", name=name, **goal) for name in self.steps]
         applied = yield from write_if(
             writes,
             options=options,
@@ -320,8 +321,8 @@ class _Commit:
             return False
         before = others[len(others) - len(self.steps) :]
         for (goal, steps), rows in zip(self.steps.items(), before, strict=True):
-            if (goal_before := states.read(states.Goal, rows)) is not None:
-                self.goals[goal] = states.goal_advanced(goal, goal_before, *steps)
+            if (goal_before := states.state_from_rows(states.Goal, rows)) is not None:
+                self.goals[goal] = states.apply_deltas(goal, goal_before, *steps)
             else:
                 why = f"the goal {short(goal)} is closed by now: it is no nearer"
                 self.closed |= {str(step.delta_id): why for step in steps}
@@ -338,9 +339,9 @@ class _Commit:
             for write, call in zip(applied.writes, calls, strict=True)
         ]
         derived = derive_calls(lessons, now, lambda attempt: self.record.key("lesson", attempt.key))
-        whose = states.Whose.of(self.context)
+        owner = states.StateOwner.from_context(self.context)
         goals = [
-            whose.put(states.GOAL, name, states.to_value(goal), now)
+            owner.put(states.GOAL, name, states.state_to_json(goal), now)
             for name, goal in self.goals.items()
         ]
         return [*derived, *goals, traces.record_call(self.context, self.report.trace)]

@@ -19,7 +19,14 @@ from langmem_tiers.core.reading import fold_case
 from langmem_tiers.core.threads import DaemonPool, agather_before, call_async, gather_before
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, unit
-from langmem_tiers.state.state import EMOTION, GOAL, TASK, ShortTermSnapshot, Whose, look
+from langmem_tiers.state.state import (
+    EMOTION,
+    GOAL,
+    TASK,
+    ShortTermSnapshot,
+    StateOwner,
+    read_snapshot,
+)
 from langmem_tiers.turn.layout import Fragment, Layout, Section
 from langmem_tiers.turn.memories import Conversation, MemorySource
 from langmem_tiers.turn.persona import OperationalState, Persona
@@ -321,7 +328,9 @@ class FromState:
         """It, as a section."""
         del prompt
         snapshot = yield from unit(
-            look(Whose.of(memory.context), metadata["now"], kinds=self.kinds)
+            read_snapshot(
+                StateOwner.from_context(memory.context), metadata["now"], kinds=self.kinds
+            )
         )
         return self.shown(snapshot)
 

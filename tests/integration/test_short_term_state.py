@@ -13,7 +13,7 @@ import pytest
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.state.state import MOST_MESSAGES, DailySpend, Message, ShortTermSnapshot
+from langmem_tiers.state.state import MAX_MESSAGES, DailySpend, Message, ShortTermSnapshot
 from langmem_tiers.testing import StoreDriver
 from tests.support.coordinating import Verbs, at_once, coordinator
 from tests.support.opening import Clock, Opener, text_index, tiered
@@ -68,7 +68,7 @@ async def test_the_newest_twenty_are_read_unless_asked_otherwise_until_they_are_
     assert said(await coder("get_recent_context")) == [f"line {n}" for n in range(5, 25)]
     assert said(await coder("get_recent_context", 2)) == ["line 23", "line 24"]
     assert await coder("get_recent_context", limit=0) == []
-    assert len(await coder("get_recent_context", limit=MOST_MESSAGES)) == 25
+    assert len(await coder("get_recent_context", limit=MAX_MESSAGES)) == 25
     other = agent(opened, session_id="other")
     await other("add_interaction", "user", "hello")
     assert [await coder("clear_conversation") for _ in range(2)] == [25, 0]
@@ -84,7 +84,7 @@ async def test_what_cannot_be_stored_is_refused_and_nothing_is_written(
         ("add_interaction", 1, "x"),
         ("close_task", 7),
         ("add_spend", "5"),
-        *(("get_recent_context", limit) for limit in (-1, MOST_MESSAGES + 1, 2.0, True)),
+        *(("get_recent_context", limit) for limit in (-1, MAX_MESSAGES + 1, 2.0, True)),
         ("add_interaction", "user", "x", {"at": datetime(2026, 3, 1, tzinfo=UTC)}),
         ("add_interaction", "user", "x", ["no", "mapping"]),
         ("start_task", "x\0"),
@@ -241,7 +241,7 @@ async def test_sixteen_at_once_lose_nothing_and_their_retries_count_once(coder: 
     await sixteen(coder, ("advance_goal", "retry", 0.25, "step"), delta_id="d1")
     await sixteen(coder, ("start_task", "writing"), task_id="t1")
     await sixteen(coder, ("add_interaction", "user", "hello"), message_id="m1")
-    found = await coder("snapshot", MOST_MESSAGES)
+    found = await coder("snapshot", MAX_MESSAGES)
     spend = found.daily_spend
     assert (spend.total_spent, spend.transaction_count) == (Decimal("1.80"), 81)
     goals = {one.goal_id: (one.progress, len(one.deltas)) for one in found.goals}
@@ -253,7 +253,7 @@ async def test_a_full_conversation_takes_messages_from_many_at_once(
     coder: Verbs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as small:
-        small.setattr("langmem_tiers.state.state.MOST_MESSAGES", 10)
+        small.setattr("langmem_tiers.state.state.MAX_MESSAGES", 10)
         await sixteen(coder, ("add_interaction", "user", "hello"))
         for n in range(3):
             await coder("add_interaction", "user", f"last {n}")
@@ -308,5 +308,5 @@ def test_a_read_is_one_statement_that_visits_what_it_returns(store: TieredStore)
         root = plan(store, adding._replace(params={**adding.params, "name": "new"}), mode)
         assert sequential(root) == []
         removed = 100
-        assert rows_read(root) <= MOST_MESSAGES + 2 * removed + 4
+        assert rows_read(root) <= MAX_MESSAGES + 2 * removed + 4
         assert "states_messages" in indexes(root)

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.state.state import (
-    MOST_DELTAS,
+    MAX_DELTAS,
     DailySpend,
     EmotionalState,
     Goal,
     Message,
     ProgressDelta,
     Task,
-    amount,
-    of_value,
-    to_value,
+    parse_amount,
+    state_from_json,
+    state_to_json,
 )
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -75,8 +75,8 @@ def test_a_delta_whose_id_was_seen_changes_nothing(deltas: list[float]) -> None:
 
 
 def test_a_goal_keeps_its_newest_deltas_and_the_progress_of_all() -> None:
-    goal = advanced([0.001] * (MOST_DELTAS + 50))
-    assert len(goal.deltas) == MOST_DELTAS
+    goal = advanced([0.001] * (MAX_DELTAS + 50))
+    assert len(goal.deltas) == MAX_DELTAS
     assert goal.progress == 0.15
 
 
@@ -87,12 +87,12 @@ def test_a_goal_keeps_its_newest_deltas_and_the_progress_of_all() -> None:
 def test_spend_adds_up_exactly_in_whatever_order(spent: list[Decimal], random: Any) -> None:
     day = DailySpend(date=NOON.date())
     for one in spent:
-        day = day.plus(amount(one), NOON)
+        day = day.plus(parse_amount(one), NOON)
     shuffled = list(spent)
     random.shuffle(shuffled)
     other = DailySpend(date=NOON.date())
     for one in shuffled:
-        other = other.plus(amount(one), NOON)
+        other = other.plus(parse_amount(one), NOON)
     nanos = sum(int(one.scaleb(9)) for one in spent)
     assert day == other
     assert day.total_spent == Decimal(nanos).scaleb(-9)
@@ -101,18 +101,18 @@ def test_spend_adds_up_exactly_in_whatever_order(spent: list[Decimal], random: A
 
 @given(st.integers(0, 10**7).map(lambda cents: cents / 100))
 def test_an_amount_is_what_it_prints_as_and_has_nine_decimals_at_most(spent: float) -> None:
-    assert amount(spent) == Decimal(str(spent))
-    assert amount(Decimal("0.000000001")) == Decimal("1e-9")
-    assert amount(Decimal("1.50000000000000")) == Decimal("1.5")
+    assert parse_amount(spent) == Decimal(str(spent))
+    assert parse_amount(Decimal("0.000000001")) == Decimal("1e-9")
+    assert parse_amount(Decimal("1.50000000000000")) == Decimal("1.5")
     with pytest.raises(InvalidInputError, match="round it"):
-        amount(Decimal("0.0000000001"))
+        parse_amount(Decimal("0.0000000001"))
     for wrong in (-1, -0.01, float("nan"), float("inf"), Decimal("NaN"), 10**13):
         with pytest.raises(InvalidInputError, match="use one from 0 to"):
-            amount(wrong)
+            parse_amount(wrong)
     other: Any
     for other in (True, "1.5", None):
         with pytest.raises(InvalidTypeError, match="a Decimal or a number"):
-            amount(other)
+            parse_amount(other)
 
 
 # Tasks, and what is refused
@@ -157,5 +157,5 @@ def test_every_state_is_read_as_it_was_written(deltas: list[float], text: str) -
     assert (task.estimated_completion, task.estimated_completion.tzinfo) == (NOON, UTC)
     states: list[Any] = [goal, mood, spend, task, *goal.deltas]
     for one in states:
-        value = json.loads(json.dumps(to_value(one)))
-        assert of_value(type(one), value) == type(one)(**value) == one
+        value = json.loads(json.dumps(state_to_json(one)))
+        assert state_from_json(type(one), value) == type(one)(**value) == one

@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.graph.messages import steps_of
 from langmem_tiers.state.state import Task
-from langmem_tiers.state.tasks import STATUSES, UNSEEN, newly_completed, workflow_of
+from langmem_tiers.state.tasks import NO_TODOS_SEEN, STATUSES, build_workflow, find_newly_completed
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 
@@ -25,7 +25,7 @@ def todo(
 
 
 def test_a_workflow_says_what_is_known_and_a_task_took_as_long_as_it_was_active() -> None:
-    flow = workflow_of(todo(success=False))
+    flow = build_workflow(todo(success=False))
     assert flow is not None
     assert flow["content"] == "Rotate the keys"
     assert flow["metadata"] == {"task_type": None, "success": False, "duration_minutes": None}
@@ -33,7 +33,7 @@ def test_a_workflow_says_what_is_known_and_a_task_took_as_long_as_it_was_active(
         task_id="1", task_type="publishing", created_at=NOW, status="completed",
         metadata={"steps": ["Render it", "Send it"]},
     )  # fmt: skip
-    flow = workflow_of(task, ended=NOW + timedelta(minutes=3, seconds=45))
+    flow = build_workflow(task, ended=NOW + timedelta(minutes=3, seconds=45))
     assert flow is not None
     assert flow["content"] == "publishing: 1. Render it 2. Send it"
     assert flow["metadata"]["duration_minutes"] == 3.75
@@ -47,18 +47,20 @@ def test_what_is_no_todo_is_refused() -> None:
         *(todo(success="yes"), todo(task_type=3)),
     ):
         with pytest.raises(InvalidInputError):
-            workflow_of(wrong)
-    assert all(workflow_of(todo(status=one)) is None for one in ("pending", "cancelled", "undone"))
+            build_workflow(wrong)
+    assert all(
+        build_workflow(todo(status=one)) is None for one in ("pending", "cancelled", "undone")
+    )
 
 
 @pytest.mark.parametrize("status", ["done", "Done", " COMPLETED "])
 def test_a_todo_that_is_done_is_completed_however_that_is_written(status: str) -> None:
-    assert workflow_of(todo(status=status)) == workflow_of(todo())
+    assert build_workflow(todo(status=status)) == build_workflow(todo())
     task = Task(task_id="1", task_type="publishing", created_at=NOW, status=status)
-    assert workflow_of(task) is not None
-    (fresh,), seen = newly_completed([todo(status=status)], UNSEEN, NOW)
+    assert build_workflow(task) is not None
+    (fresh,), seen = find_newly_completed([todo(status=status)], NO_TODOS_SEEN, NOW)
     assert fresh["content"] == "Rotate the keys"
-    assert newly_completed([todo()], seen, NOW)[0] == []
+    assert find_newly_completed([todo()], seen, NOW)[0] == []
     messages = [
         *called("write_todos", 1, todos=[todo(status="In Progress")]),
         *called("look", 2),
@@ -78,14 +80,14 @@ LISTS = st.lists(
 def test_whatever_the_lists_a_todo_is_captured_once_for_each_time_it_becomes_completed(
     lists: list[list[dict[str, Any]]],
 ) -> None:
-    seen, before = UNSEEN, set[str]()
+    seen, before = NO_TODOS_SEEN, set[str]()
     for number, todos in enumerate(lists):
-        fresh, seen = newly_completed(todos, seen, NOW + timedelta(minutes=number))
+        fresh, seen = find_newly_completed(todos, seen, NOW + timedelta(minutes=number))
         done = {one["content"] for one in todos if one["status"] == "completed"}
         assert {one["content"] for one in fresh} == done - before
         assert len(fresh) == len(done - before)
         before = done
-        again, _ = newly_completed(todos, seen, NOW)
+        again, _ = find_newly_completed(todos, seen, NOW)
         assert again == []
 
 
