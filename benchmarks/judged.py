@@ -18,8 +18,8 @@ from benchmarks.data import records
 from benchmarks.fit import EMBEDDINGS
 from langmem_tiers.core.reading import normalise
 from langmem_tiers.graph.messages import attempts_in
-from langmem_tiers.learn.outcome import not_taken_up
-from langmem_tiers.learn.promote import NAMED
+from langmem_tiers.learn.outcome import unused_memories
+from langmem_tiers.learn.promote import MOST_SIMILAR
 from langmem_tiers.learn.promotion_rules import SPECIFIED
 
 
@@ -38,7 +38,7 @@ def pairs() -> Iterator[str]:
         near[np.arange(len(several)), len(several) + np.arange(len(several))] = -1
         own = near[np.arange(len(several)), np.arange(len(several))]
         ahead = (near > own[:, None]).sum(axis=1)
-        named = (own >= SPECIFIED.near_duplicate) & (ahead < NAMED)
+        named = (own >= SPECIFIED.near_duplicate) & (ahead < MOST_SIMILAR)
         for writer in dict.fromkeys(one["writer"] for one in several):
             chosen = restated & np.array([one["writer"] == writer for one in several])
             found = f"{named[chosen].sum()} of {chosen.sum()} restatements"
@@ -52,7 +52,7 @@ def used() -> Iterator[str]:
         counts = {True: [0, 0], False: [0, 0]}
         for one in (each for each in several if each["writer"] == writer):
             shown = dict(enumerate(one["memories"]))
-            left = not_taken_up(shown, one["asked"], one["answer"])
+            left = unused_memories(shown, one["asked"], one["answer"])
             for place in shown:
                 count = counts[place in one["used"]]
                 count[0] += place not in left

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from langmem_tiers.core.memory import decode_namespace
 from langmem_tiers.postgres.flow import Flow, Row, off_loop, rows_of, without_deadline
 
-Why: TypeAlias = Literal["altered", "dropped", "wiped", "added", "rewritten"]
+FaultReason: TypeAlias = Literal["altered", "dropped", "wiped", "added", "rewritten"]
 """What is wrong: a row or link is not what was chained, or is not there; a row says nothing any
 more, and no forgetting says why; it is in no link; or a link is not the head that it was."""
 
@@ -51,7 +51,7 @@ class AuditHead:
 class AuditFault:
     """The first thing of a log that is not as it was written."""
 
-    why: Why
+    why: FaultReason
     row: int | None
     """The id of the row; None where it is a link that was altered or dropped."""
     link: int | None
@@ -60,10 +60,10 @@ class AuditFault:
     def __str__(self) -> str:
         """Which, and why."""
         which = f"link {self.link}" if self.row is None else f"row {self.row}"
-        return f"{which} {_TOLD[self.why]}"
+        return f"{which} {_FAULT_TEXTS[self.why]}"
 
 
-_TOLD: Final[Mapping[Why, str]] = {
+_FAULT_TEXTS: Final[Mapping[FaultReason, str]] = {
     "altered": "was altered",
     "dropped": "was dropped",
     "wiped": "was wiped, and no forgetting says why",
@@ -72,7 +72,7 @@ _TOLD: Final[Mapping[Why, str]] = {
 }
 
 
-class Logged(NamedTuple):
+class AuditRow(NamedTuple):
     """A row of the log as the statement `audit_rows` answers it: as text what may be anything."""
 
     id: int
@@ -102,12 +102,12 @@ class Link(NamedTuple):
         return [range(int(match[1]), int(match[2])) for match in _RANGE.finditer(self.ids)]
 
 
-def keyed(salt: bytes, data: str) -> bytes:
+def keyed_hash(salt: bytes, data: str) -> bytes:
     """A hash of data under a key; the outer one keeps anybody from prolonging the data."""
     return sha256(salt + sha256(salt + data.encode()).digest()).digest()
 
 
-def row_hash(tenant: str, row: Logged, told_hash: bytes) -> bytes:
+def row_hash(tenant: str, row: AuditRow, told_hash: bytes) -> bytes:
     """The hash of a row, of what it told by its hash."""
     value = "-" if row.value_hash is None else row.value_hash.hex()
     text = (
@@ -122,28 +122,28 @@ def link_hash(tenant: str, link: Link, before: bytes, rows: bytes) -> bytes:
     return sha256(before + rows + f"{link.seq} {link.ids} {tenant}".encode()).digest()
 
 
-class Forgotten(NamedTuple):
+class ForgottenMemories(NamedTuple):
     """Which memories were forgotten, each by which row; `all` by the last that names none."""
 
     memories: Mapping[int, int]
     all: int = 0
 
-    def since(self, row: Logged) -> bool:
+    def covers(self, row: AuditRow) -> bool:
         """Whether something of a row was forgotten after it was written."""
         ids = map(int, _ID.findall(row.memories))
         return max(self.all, *(self.memories.get(id_, 0) for id_ in ids), 0) > row.id
 
 
-def is_whole(tenant: str, row: Logged) -> bool:
+def is_unaltered(tenant: str, row: AuditRow) -> bool:
     """Whether a row is as it was written, or as forgetting leaves it."""
     if row.told is not None and row.salt is not None and row.told_hash is None:
-        return row_hash(tenant, row, keyed(row.salt, row.told)) == row.hash
+        return row_hash(tenant, row, keyed_hash(row.salt, row.told)) == row.hash
     if row.told is None and row.salt is None and row.told_hash is not None:
         return row_hash(tenant, row, row.told_hash) == row.hash
     return False
 
 
-class Piece(NamedTuple):
+class LinkPart(NamedTuple):
     """Rows of a link that are read at once."""
 
     link: Link
@@ -152,9 +152,9 @@ class Piece(NamedTuple):
     """Whether the link ends with them."""
 
 
-def pieces(links: Iterable[Link], most: int) -> Iterator[list[Piece]]:
+def split_links(links: Iterable[Link], most: int) -> Iterator[list[LinkPart]]:
     """All rows of these links in order, no more than so many at once."""
-    batch: list[Piece] = []
+    batch: list[LinkPart] = []
     room = most
     for link in links:
         ranges = link.ranges or [range(0)]
@@ -162,7 +162,7 @@ def pieces(links: Iterable[Link], most: int) -> Iterator[list[Piece]]:
             rest = ids
             while True:
                 part, rest = rest[:room], rest[room:]
-                batch.append(Piece(link, part, last=not rest and ids == ranges[-1]))
+                batch.append(LinkPart(link, part, last=not rest and ids == ranges[-1]))
                 room -= len(part)
                 if room == 0:
                     yield batch
@@ -179,46 +179,46 @@ class Chain:
     def __init__(self, tenant: str, expected_head: AuditHead | None = None) -> None:
         """Nothing of it was seen yet; a head that is `known` has to come."""
         self.tenant = tenant
-        self._known = expected_head
+        self._expected_head = expected_head
         self.seq, self.hash, self.rows = 0, NOTHING, 0
         self.wiped: AuditFault | None = None
         """The first row that was wiped and that no forgetting names: told if nothing else is wrong,
         as that may have been the forgetting."""
         self._inner = sha256()
 
-    def follow(
-        self, parts: Iterable[Piece], rows: Mapping[int, Logged], forgotten: Forgotten
+    def check_parts(
+        self, parts: Iterable[LinkPart], rows: Mapping[int, AuditRow], forgotten: ForgottenMemories
     ) -> AuditFault | None:
         """Go on by these pieces of links, with the rows that are there; the first fault."""
-        return next(filter(None, (self._piece(part, rows, forgotten) for part in parts)), None)
+        return next(filter(None, (self._check_part(part, rows, forgotten) for part in parts)), None)
 
-    def _piece(
-        self, piece: Piece, rows: Mapping[int, Logged], forgotten: Forgotten
+    def _check_part(
+        self, part: LinkPart, rows: Mapping[int, AuditRow], forgotten: ForgottenMemories
     ) -> AuditFault | None:
-        link = piece.link
+        link = part.link
         if link.seq != self.seq + 1:
             return AuditFault("dropped", None, self.seq + 1)
-        for id_ in piece.ids:
+        for id_ in part.ids:
             row = rows.get(id_)
-            if row is None or not is_whole(self.tenant, row):
+            if row is None or not is_unaltered(self.tenant, row):
                 return AuditFault("dropped" if row is None else "altered", id_, link.seq)
-            if self.wiped is None and row.told is None and not forgotten.since(row):
+            if self.wiped is None and row.told is None and not forgotten.covers(row):
                 self.wiped = AuditFault("wiped", id_, link.seq)
             self._inner.update(row.hash)
             self.rows += 1
-        if not piece.last:
+        if not part.last:
             return None
         if link_hash(self.tenant, link, self.hash, self._inner.digest()) != link.hash:
             return AuditFault("altered", None, link.seq)
         self.seq, self.hash, self._inner = link.seq, link.hash, sha256()
-        expected = self._known
+        expected = self._expected_head
         if expected is not None and expected.seq == link.seq and expected.hash != link.hash.hex():
             return AuditFault("rewritten", None, link.seq)
         return None
 
-    def cut(self) -> AuditFault | None:
+    def check_end(self) -> AuditFault | None:
         """The fault that a chain which ends here has; none if it may."""
-        if self._known is None or self._known.seq <= self.seq:
+        if self._expected_head is None or self._expected_head.seq <= self.seq:
             return None
         return AuditFault("dropped", None, self.seq + 1)
 
@@ -248,7 +248,7 @@ class AuditVerification:
         return f"{self.fault}; {self.rows:,} rows before it are as they were written"
 
 
-def head_of(tenant: str) -> Flow[AuditHead]:
+def read_head(tenant: str) -> Flow[AuditHead]:
     """The last link of a tenant's chain."""
     rows = yield from rows_of("audit_head", tenant=tenant)
     seq, last = rows[0] if rows else (0, NOTHING)
@@ -256,42 +256,44 @@ def head_of(tenant: str) -> Flow[AuditHead]:
 
 
 @without_deadline
-def verify(tenant: str, expected_head: AuditHead | None) -> Flow[AuditVerification]:
+def verify_chain(tenant: str, expected_head: AuditHead | None) -> Flow[AuditVerification]:
     """Follow a chain to the last link that it has now; what comes meanwhile is left out."""
-    head = yield from head_of(tenant)
+    head = yield from read_head(tenant)
     chain = Chain(tenant, expected_head)
     fault: AuditFault | None = None
     page = {"tenant": tenant, "last": head.seq, "limit": BATCH}
-    forgotten = Forgotten({})
+    forgotten = ForgottenMemories({})
     while links := (yield from rows_of("audit_links", **page, after=chain.seq)):
-        for batch in pieces([Link(*row) for row in links], BATCH):
-            rows = yield from _rows(tenant, batch)
-            if not all(row.told is not None or forgotten.since(row) for row in rows.values()):
-                forgotten = yield from _forgotten(tenant)
-            judged = partial(chain.follow, batch, rows, forgotten)
+        for batch in split_links([Link(*row) for row in links], BATCH):
+            rows = yield from _read_rows(tenant, batch)
+            if not all(row.told is not None or forgotten.covers(row) for row in rows.values()):
+                forgotten = yield from _read_forgotten(tenant)
+            judged = partial(chain.check_parts, batch, rows, forgotten)
             fault = yield from off_loop(judged, BATCH * len(rows))
             if fault is not None:
                 return AuditVerification(rows=chain.rows, head=head, fault=fault)
-    fault = chain.cut()
+    fault = chain.check_end()
     if fault is None:
         loose = yield from rows_of("audit_loose", tenant=tenant)
         fault = AuditFault("added", loose[0][0], None) if loose else chain.wiped
     return AuditVerification(rows=chain.rows, head=head, fault=fault)
 
 
-def _rows(tenant: str, parts: Sequence[Piece]) -> Flow[dict[int, Logged]]:
+def _read_rows(tenant: str, parts: Sequence[LinkPart]) -> Flow[dict[int, AuditRow]]:
     """The rows of these pieces that are there, by id."""
     ranges = [part.ids for part in parts if part.ids]
     firsts, ends = [ids.start for ids in ranges], [ids.stop for ids in ranges]
     rows = yield from rows_of("audit_rows", tenant=tenant, firsts=firsts, ends=ends)
-    return {row[0]: Logged(*row) for row in rows}
+    return {row[0]: AuditRow(*row) for row in rows}
 
 
-def _forgotten(tenant: str) -> Flow[Forgotten]:
+def _read_forgotten(tenant: str) -> Flow[ForgottenMemories]:
     """What was forgotten until now."""
     rows = yield from rows_of("audit_forgotten", tenant=tenant)
     by_memory = {memory: entry for memory, entry in rows if memory is not None}
-    return Forgotten(by_memory, max((entry for memory, entry in rows if memory is None), default=0))
+    return ForgottenMemories(
+        by_memory, max((entry for memory, entry in rows if memory is None), default=0)
+    )
 
 
 # What it tells
@@ -338,13 +340,13 @@ class AuditEntry:
         return [] if self.namespace is None or self.key is None else [(self.namespace, self.key)]
 
 
-def entries(tenant: str, key: str | None, limit: int) -> Flow[tuple[AuditEntry, ...]]:
+def read_entries(tenant: str, key: str | None, limit: int) -> Flow[tuple[AuditEntry, ...]]:
     """The latest of a tenant's log, the latest first."""
     rows = yield from rows_of("audit_latest", tenant=tenant, key=key, limit=limit)
-    return tuple(_entry(tenant, row) for row in rows)
+    return tuple(_make_entry(tenant, row) for row in rows)
 
 
-def _entry(tenant: str, row: Row) -> AuditEntry:
+def _make_entry(tenant: str, row: Row) -> AuditEntry:
     id_, at, verb, memories, fields = row
     clear: Mapping[str, Any] = fields or {}
     place = clear.get("namespace")

@@ -56,7 +56,7 @@ _PLAIN: Final = 20
 _ORDER: Final = {table: place for place, table in enumerate(EXPORTED_TABLES)}
 
 
-class Shape(BaseModel):
+class VectorShape(BaseModel):
     """Of which numbers the vectors of a database are, and how many."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -64,7 +64,7 @@ class Shape(BaseModel):
     vector_type: str
 
 
-class Header(BaseModel):
+class ExportHeader(BaseModel):
     """The first line of an export."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -76,7 +76,7 @@ class Header(BaseModel):
     """When it was begun, as ISO 8601 in UTC."""
     schema_version: int = Field(alias="schema")
     """The latest migration of its database."""
-    vectors: Shape | None
+    vectors: VectorShape | None
     language: str | None
     """As which words were indexed."""
     model: str | None
@@ -90,7 +90,7 @@ class Header(BaseModel):
         return sum(self.rows.values())
 
 
-class Line(NamedTuple):
+class ExportLine(NamedTuple):
     """A row of a file."""
 
     number: int
@@ -98,18 +98,18 @@ class Line(NamedTuple):
     row: dict[str, Any]
 
 
-_Row: TypeAlias = tuple[str, Line, int]
+_SizedRow: TypeAlias = tuple[str, ExportLine, int]
 """A row, its table, and how many bytes it has."""
 
 
-class Batch(NamedTuple):
+class ExportBatch(NamedTuple):
     """Rows of one table, one after another."""
 
     table: str
-    lines: list[Line]
+    lines: list[ExportLine]
 
 
-def checked_target(value: object) -> Path:
+def check_target(value: object) -> Path:
     """A path for a new file, in a directory that is there.
 
     Raises:
@@ -129,7 +129,7 @@ def checked_target(value: object) -> Path:
     return path
 
 
-class Writer:
+class ExportWriter:
     """Writes an export under a temporary name, and names it once it is whole."""
 
     def __init__(self, path: Path) -> None:
@@ -146,10 +146,10 @@ class Writer:
             self._raw = os.fdopen(os.open(self.part, flags, 0o600), "wb")
             lock(self._raw.fileno())
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
         self._file = gzip.GzipFile("", "wb", _LEVEL, self._raw, mtime=0)
 
-    def begin(self, header: Header) -> None:
+    def begin(self, header: ExportHeader) -> None:
         """Write the header."""
         self._write(header.model_dump_json(by_alias=True) + "\n")
 
@@ -171,9 +171,9 @@ class Writer:
             self.part.rename(self.path)
             return self.path.stat().st_size
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
 
-    def drop(self) -> None:
+    def discard(self) -> None:
         """Leave nothing of what was begun."""
         with self._writing:
             for file in (self._file, self._raw):
@@ -188,16 +188,16 @@ class Writer:
             with self._writing:
                 self._file.write(data)
         except OSError as error:
-            raise self._failed(error) from error
+            raise self._write_error(error) from error
 
-    def _failed(self, error: OSError) -> InvalidInputError:
+    def _write_error(self, error: OSError) -> InvalidInputError:
         return InvalidInputError(
             f"{short_path(self.path)} cannot be written ({error.strerror}): free some space, or "
             "name another place. Nothing is left of it"
         )
 
 
-class Reader:
+class ExportReader:
     """Reads an export, a batch at a time, and checks it to its end.
 
     What is wrong is an InvalidInputError that names the line.
@@ -209,8 +209,8 @@ class Reader:
         self._longest = _VALUES * (bounds or Bounds()).value_bytes + _BESIDE_VALUE
         self._hash = hashlib.sha256()
         self._number = 0
-        self._rows = self._each_row()
-        self._next: _Row | None = None
+        self._rows = self._read_rows()
+        self._next: _SizedRow | None = None
         """The row that begins the next batch, where it was read already."""
         try:
             self._raw = self.path.open("rb")
@@ -219,7 +219,7 @@ class Reader:
             raise FileError(problem, code="import_file") from error
         self._file = gzip.GzipFile(fileobj=self._raw)
         try:
-            self.header = self._header()
+            self.header = self._read_header()
         except BaseException:
             self.close()
             raise
@@ -228,7 +228,7 @@ class Reader:
         """Close the file."""
         self._raw.close()
 
-    def batch(self) -> Batch | None:
+    def read_batch(self) -> ExportBatch | None:
         """The next rows, all of one table; None once the file has ended as it should."""
         first = self._next or next(self._rows, None)
         self._next = None
@@ -243,59 +243,59 @@ class Reader:
                 self._next = following
                 break
             lines.append(line)
-        return Batch(table, lines)
+        return ExportBatch(table, lines)
 
-    def refuse(self, number: int, why: str) -> InvalidInputError:
+    def line_error(self, number: int, why: str) -> InvalidInputError:
         """The error of a line."""
         return InvalidInputError(f"{short_path(self.path)}, line {number}: {why}")
 
-    def _header(self) -> Header:
-        value = self._value(self._line(_LONGEST_HEADER))
+    def _read_header(self) -> ExportHeader:
+        value = self._decode(self._read_line(_LONGEST_HEADER))
         try:
-            header = Header.model_validate(value)
+            header = ExportHeader.model_validate(value)
         except ValidationError as error:
             wrong = error.errors(include_url=False, include_input=False)[0]
             where = short(".".join(map(str, wrong["loc"])))
             why = f"this is no header of an export ({where}: {wrong['msg']})"
-            raise self.refuse(self._number, why) from error
+            raise self.line_error(self._number, why) from error
         if header.format != FORMAT:
-            raise self.refuse(
+            raise self.line_error(
                 self._number, f"an export of format {header.format}; this package reads {FORMAT}"
             )
         if not set(header.rows) <= set(EXPORTED_TABLES):
-            raise self.refuse(self._number, "it names tables that no export has")
+            raise self.line_error(self._number, "it names tables that no export has")
         return header
 
-    def _each_row(self) -> Iterator[_Row]:
+    def _read_rows(self) -> Iterator[_SizedRow]:
         """Read each row, and see at the end that the file is as it was written."""
         at, rows, digest = 0, Counter[str](), ""
         end: dict[str, Any] | None = None
         while end is None:
             digest = self._hash.hexdigest()
-            raw = self._line(self._longest)
-            match self._value(raw):
+            raw = self._read_line(self._longest)
+            match self._decode(raw):
                 case [str(table), dict(row)] if table in _ORDER:
                     if _ORDER[table] < at:
-                        raise self.refuse(self._number, f"a row of {table} stands too late")
+                        raise self.line_error(self._number, f"a row of {table} stands too late")
                     at = _ORDER[table]
                     rows[table] += 1
-                    yield table, Line(self._number, row), len(raw)
+                    yield table, ExportLine(self._number, row), len(raw)
                 case {"end": dict(found)}:
                     end = found
                 case _:
-                    raise self.refuse(self._number, "this is no row of a table that is carried")
+                    raise self.line_error(self._number, "this is no row of a table that is carried")
         named = {table: number for table, number in self.header.rows.items() if number}
         if end != {"rows": dict(rows), "sha256": digest} or named != rows:
-            raise self.refuse(
+            raise self.line_error(
                 self._number, "the file is not as it was written: rows are missing or changed"
             )
-        if self._read(1):
-            raise self.refuse(self._number + 1, "something follows the end of the export")
+        if self._read_bytes(1):
+            raise self.line_error(self._number + 1, "something follows the end of the export")
 
-    def _line(self, longest: int) -> bytes:
+    def _read_line(self, longest: int) -> bytes:
         """The next line; no more of a longer one is held."""
         self._number += 1
-        raw = self._read(longest)
+        raw = self._read_bytes(longest)
         if not raw.endswith(b"\n"):
             why = "the file is cut off here"
             if len(raw) == longest:
@@ -304,35 +304,37 @@ class Reader:
                     why += (
                         ": open the store with bounds=Bounds(value_bytes=…) to take larger values"
                     )
-            raise self.refuse(self._number, why)
+            raise self.line_error(self._number, why)
         self._hash.update(raw)
         return raw
 
-    def _read(self, most: int) -> bytes:
+    def _read_bytes(self, most: int) -> bytes:
         try:
             return self._file.readline(most)
         except gzip.BadGzipFile as error:
-            raise self.refuse(self._number, f"this is not gzip ({error})") from error
+            raise self.line_error(self._number, f"this is not gzip ({error})") from error
         except (EOFError, zlib.error) as error:
-            raise self.refuse(self._number, f"the file is cut off or damaged ({error})") from error
+            raise self.line_error(
+                self._number, f"the file is cut off or damaged ({error})"
+            ) from error
         except OSError as error:
             problem = f"{short_path(self.path)} cannot be read ({error.strerror})"
             raise FileError(problem, code="import_file") from error
 
-    def _value(self, raw: bytes) -> Any:
+    def _decode(self, raw: bytes) -> Any:
         if _ESCAPED in raw and _NUL.search(raw):  # one that is written as such is no JSON
-            raise self.refuse(self._number, "a text has a NUL, which Postgres cannot store")
+            raise self.line_error(self._number, "a text has a NUL, which Postgres cannot store")
         try:
             return _DECODER.decode(raw.decode())
         except UnicodeDecodeError as error:
-            raise self.refuse(self._number, "this is not UTF-8") from error
+            raise self.line_error(self._number, "this is not UTF-8") from error
         except RecursionError as error:
-            raise self.refuse(self._number, "this is nested too deeply") from error
+            raise self.line_error(self._number, "this is nested too deeply") from error
         except ValueError as error:
-            raise self.refuse(self._number, f"this is not JSON: {short(str(error))}") from error
+            raise self.line_error(self._number, f"this is not JSON: {short(str(error))}") from error
 
 
-def as_json(value: object) -> str:
+def encode_json(value: object) -> str:
     """JSON of what was read, its numbers as they were written.
 
     Raises:
@@ -343,16 +345,16 @@ def as_json(value: object) -> str:
     return _MARKED.sub(r"\1", text)
 
 
-def as_read(value: object) -> Any:
+def python_value(value: object) -> Any:
     """The same as Python reads JSON; a number that is too long for it is a float."""
-    return json.loads(as_json(value), parse_int=_readable)
+    return json.loads(encode_json(value), parse_int=_python_int)
 
 
-def _readable(text: str) -> float:
+def _python_int(text: str) -> float:
     return int(text) if len(text) <= _LONGEST_INT else float(text)
 
 
-def _number(text: str) -> Any:
+def _exact_number(text: str) -> Any:
     """A number of JSON that may be more exact or larger than a float."""
     match = _NUMBER.fullmatch(text)
     whole, behind, exponent = ("", "", "") if match is None else match.groups(default="")
@@ -361,12 +363,14 @@ def _number(text: str) -> Any:
     return _MARK + text
 
 
-def _whole(text: str) -> Any:
-    return int(text) if len(text) <= _PLAIN else _number(text)
+def _whole_number(text: str) -> Any:
+    return int(text) if len(text) <= _PLAIN else _exact_number(text)
 
 
-def _reject(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a JSON number")
 
 
-_DECODER: Final = json.JSONDecoder(parse_float=_number, parse_int=_whole, parse_constant=_reject)
+_DECODER: Final = json.JSONDecoder(
+    parse_float=_exact_number, parse_int=_whole_number, parse_constant=_reject_constant
+)

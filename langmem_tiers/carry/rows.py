@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 import pydantic
 from pydantic import AfterValidator, Field, ValidationError
 
-from langmem_tiers.carry.file import as_json, as_read
+from langmem_tiers.carry.file import encode_json, python_value
 from langmem_tiers.core.carried import ID_COLUMNS, PROOF_TABLES
 from langmem_tiers.core.checks import check_key
 from langmem_tiers.core.errors import InvalidInputError, TieredMemoryError, short
@@ -41,15 +41,15 @@ from langmem_tiers.state.state import (
 
 MOST_ID: Final = 2**62
 """Ids are below it, so that a file cannot use the sequence of them up: our own choice."""
-OWN: Final = PROOF_TABLES | {"archives", "archived"}
+OWNER_ONLY: Final = PROOF_TABLES | {"archives", "archived"}
 """The tables that are taken only from a file that whoever imports it answers for: later calls read
 and remove files and threads that they name, and the key tells what is forgotten to who knows it."""
-_LISTED: Final = {"events": ("sources", "again"), "forgettings": ("ids", "rewritten")}
+_IDS_IN_DETAIL: Final = {"events": ("sources", "again"), "forgettings": ("ids", "rewritten")}
 """Where ids stand in the column `detail`."""
 _TURN: Final = "turn/"
 """The beginning of the names of events that a turn decided."""
 _COMMITTED: Final = "committed"
-_GONE: Final = frozenset(("rejected", "evicted"))
+_REMOVALS: Final = frozenset(("rejected", "evicted"))
 _INFINITE: Final = ("infinity", "-infinity")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00")
 _VECTOR: Final = re.compile(r"(?:vector|halfvec)\((\d+)\)")
@@ -60,7 +60,7 @@ _ID: Final = re.compile(r"[1-9][0-9]{0,17}")
 # The types of columns
 
 
-def _time(text: str) -> str:
+def _check_time(text: str) -> str:
     """A time that Python reads: one that it does not, which Postgres has, ends every recall."""
     if _TIME.fullmatch(text) is None:
         raise ValueError
@@ -68,25 +68,25 @@ def _time(text: str) -> str:
     return text
 
 
-def _vector(dims: int, text: str) -> str:
+def _check_vector(dims: int, text: str) -> str:
     if _NUMBERS.fullmatch(text) is None or text.count(",") + 1 != dims:
         raise ValueError
     return text
 
 
-def _place(namespace: str, info: pydantic.ValidationInfo) -> str:
+def _check_namespace(namespace: str, info: pydantic.ValidationInfo) -> str:
     if encode_namespace(decode_namespace(info.context, namespace)).namespace != namespace:
         raise InvalidInputError(f"this is no namespace: {short(namespace)}")
     return namespace
 
 
-def _moment(text: str) -> str:
+def _check_moment(text: str) -> str:
     if text not in _INFINITE and datetime.fromisoformat(text).tzinfo is None:
         raise InvalidInputError("a moment says its time zone")
     return text
 
 
-def _among(values: Iterable[str]) -> Any:
+def _choice(values: Iterable[str]) -> Any:
     return Annotated[str, Field(pattern=f"^({'|'.join(values)})$")]
 
 
@@ -95,10 +95,10 @@ def _integer(low: int, end: int) -> Any:
 
 
 _Count: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Moment: TypeAlias = Annotated[str, AfterValidator(_moment)]
-_Time: TypeAlias = Annotated[str, AfterValidator(_time)]
+_Moment: TypeAlias = Annotated[str, AfterValidator(_check_moment)]
+_Time: TypeAlias = Annotated[str, AfterValidator(_check_time)]
 _Tier: TypeAlias = Literal["short_term", "working", "long_term"]
-_TYPES: Final[Mapping[str, Any]] = {
+_TYPES_BY_KIND: Final[Mapping[str, Any]] = {
     "jsonb": Any,
     "boolean": bool,
     "double precision": Annotated[float, Field(allow_inf_nan=False)]
@@ -111,32 +111,32 @@ _TYPES: Final[Mapping[str, Any]] = {
     "bytea": Annotated[str, Field(pattern=r"^\\x([0-9a-f]{2})*$")],
 }
 """Those that are not here are written as texts."""
-_NAMED: Final[Mapping[str, Any]] = {
-    "namespace": Annotated[str, AfterValidator(_place)],
-    "owner": Annotated[str, AfterValidator(_place)],
+_TYPES_BY_NAME: Final[Mapping[str, Any]] = {
+    "namespace": Annotated[str, AfterValidator(_check_namespace)],
+    "owner": Annotated[str, AfterValidator(_check_namespace)],
     "key": Annotated[str, AfterValidator(check_key)],
     **dict.fromkeys(ID_COLUMNS, _integer(1, MOST_ID)),
 }
 
 
-def _type_of(name: str, kind: str) -> Any:
+def _column_type(name: str, kind: str) -> Any:
     if kind.endswith("[]"):
-        return GenericAlias(list, (_type_of(name, kind.removesuffix("[]")),))
+        return GenericAlias(list, (_column_type(name, kind.removesuffix("[]")),))
     if (vector := _VECTOR.fullmatch(kind)) is not None:
-        return Annotated[str, AfterValidator(partial(_vector, int(vector[1])))]
-    return _NAMED.get(name) or _TYPES.get(kind, str)
+        return Annotated[str, AfterValidator(partial(_check_vector, int(vector[1])))]
+    return _TYPES_BY_NAME.get(name) or _TYPES_BY_KIND.get(kind, str)
 
 
 # What verbs read
 
 
-class _Read(pydantic.BaseModel):
+class _StoredFields(pydantic.BaseModel):
     """Fields that verbs read; others may stand beside them."""
 
     model_config = pydantic.ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class _Counters(_Read):
+class _Counters(_StoredFields):
     """The counters of a memory, as a move notes them."""
 
     tenant: str | None = None
@@ -149,7 +149,7 @@ class _Counters(_Read):
     strength_at: _Moment | None = None
 
 
-class _Told(_Read):
+class _EventDetail(_StoredFields):
     """The detail of any event."""
 
     reasons: list[str] = []
@@ -159,7 +159,7 @@ class _Told(_Read):
     session_id: str | None = None
 
 
-class _Move(_Told):
+class _MemoryEventDetail(_EventDetail):
     """The detail of an event of a memory."""
 
     key: str | None = None
@@ -178,14 +178,14 @@ class _Move(_Told):
     trust: float | None = None
 
 
-class _Gone(_Move):
+class _RemovalDetail(_MemoryEventDetail):
     """The detail of what is left of a memory that was rejected, or made room."""
 
     key: str
     namespace: str
 
 
-class _Kept(_Read):
+class _TurnMemory(_StoredFields):
     """A memory that a turn stored."""
 
     key: str
@@ -195,13 +195,13 @@ class _Kept(_Read):
     evicted: list[str]
 
 
-class _Committed(_Told):
+class _CommitDetail(_EventDetail):
     """The detail of the end of a committed turn."""
 
     began: _Moment
     summary: dict[str, int]
     wanted: list[str]
-    stored: list[_Kept]
+    stored: list[_TurnMemory]
     refused: dict[str, str] = {}
     goals: list[dict[str, Any]]
     lessons: list[str]
@@ -215,13 +215,13 @@ _OF_A_ROW: Final = pydantic.ConfigDict(extra="forbid", strict=True)
 _FIELDS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
     "memories": {
         "value": (dict[str, Any], "object"),
-        "state": (_among(STATES) | None, "state"),
+        "state": (_choice(STATES) | None, "state"),
         "ttl_minutes": (_Count | None, "number from 0 on"),
     },
     "intentions": {
         "priority": (_integer(0, len(PRIORITIES)), "priority"),
         "status": (
-            _among(each for statuses in STORED_STATUSES.values() for each in statuses),
+            _choice(each for statuses in STORED_STATUSES.values() for each in statuses),
             "status",
         ),
     },
@@ -241,32 +241,32 @@ _FIELDS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
 
 
 def _check_event(row: Mapping[str, Any]) -> None:
-    model: type[_Read] = _Gone if row["kind"] in _GONE else _Move
+    model: type[_StoredFields] = _RemovalDetail if row["kind"] in _REMOVALS else _MemoryEventDetail
     if row["event"].startswith(_TURN):
-        model = _Committed if row["kind"] == _COMMITTED else _Told
+        model = _CommitDetail if row["kind"] == _COMMITTED else _EventDetail
     try:
         model.model_validate(row["detail"])
     except ValidationError as error:
-        where, wrong = _first(error)
+        where, wrong = _first_problem(error)
         raise InvalidInputError(f"detail {where}: {wrong['msg']}") from error
 
 
 def _check_intention(row: Mapping[str, Any]) -> None:
-    _check_same(row["kind"], trigger_from_json(row["trigger"]).kind)
+    _check_equal(row["kind"], trigger_from_json(row["trigger"]).kind)
 
 
 def _check_state(row: Mapping[str, Any]) -> None:
     """Check what a state is called by what it is."""
     kind, name, value = row["kind"], row["name"], row["value"]
     if kind == states.TASK:
-        _check_same(name, state_from_json(Task, value).task_id)
+        _check_equal(name, state_from_json(Task, value).task_id)
     elif kind == states.GOAL:
-        _check_same(name, state_from_json(Goal, value).goal_id)
+        _check_equal(name, state_from_json(Goal, value).goal_id)
     elif kind == states.SPEND:
-        _check_same(name, state_from_json(DailySpend, value).date.isoformat())
+        _check_equal(name, state_from_json(DailySpend, value).date.isoformat())
     elif kind == states.EMOTION:
         state_from_json(EmotionalState, value)
-        _check_same(name, "")
+        _check_equal(name, "")
     elif kind == "message" and isinstance(value, dict):
         state_from_json(Message, {**value, "message_id": name, "at": row["at"]})
     elif kind != states.TRANSACTION or not isinstance(value, dict):
@@ -275,8 +275,8 @@ def _check_state(row: Mapping[str, Any]) -> None:
 
 def _check_forgetting(row: Mapping[str, Any]) -> None:
     receipt = ForgetReceipt.of_json(row["detail"])
-    _check_same(row["receipt"], receipt.receipt)
-    _check_same(row["tenant"], receipt.tenant)
+    _check_equal(row["receipt"], receipt.receipt)
+    _check_equal(row["tenant"], receipt.tenant)
 
 
 def _check_sizes(row: Mapping[str, Any]) -> None:
@@ -284,7 +284,7 @@ def _check_sizes(row: Mapping[str, Any]) -> None:
         raise InvalidInputError("words have counts, and crowded places tiers")
 
 
-def _check_same(value: str, meant: str) -> None:
+def _check_equal(value: str, meant: str) -> None:
     if value != meant:
         raise InvalidInputError(f"{short(value)} is not {short(meant)}")
 
@@ -299,11 +299,11 @@ _CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], None]]] = {
 Tables: TypeAlias = Mapping[str, type[pydantic.BaseModel]]
 
 
-def tables_of(rows: Iterable[tuple[str, str, str, bool]]) -> Tables:
+def make_tables(rows: Iterable[tuple[str, str, str, bool]]) -> Tables:
     """What a row of each table has to be, by the database's columns: rows of carried_columns."""
     columns: dict[str, dict[str, Any]] = defaultdict(dict)
     for table, name, kind, needed in rows:
-        is_one = _type_of(name, kind)
+        is_one = _column_type(name, kind)
         column = (is_one if needed else is_one | None, kind)
         type_, meaning = _FIELDS.get(table, {}).get(name, column)
         columns[table][name] = (type_, Field(description=meaning))
@@ -324,23 +324,23 @@ def check_row(
     if row.get("tenant", tenant) != tenant:
         raise InvalidInputError(f"a row of {table} is of another tenant, {short(row['tenant'])}")
     try:
-        read = as_read(row)
+        read = python_value(row)
         model.model_validate(read, context=tenant)
         if table in _CHECKS:
             _CHECKS[table](read)
     except UnicodeEncodeError as error:
         raise InvalidInputError("a text is no valid Unicode: it has a lone surrogate") from error
     except ValidationError as error:
-        raise InvalidInputError(_why(table, row, model, error)) from error
+        raise InvalidInputError(_describe_problem(table, row, model, error)) from error
     except TieredMemoryError as error:
         raise InvalidInputError(f"a row of {table} that no verb reads: {error}") from error
 
 
-def _why(
+def _describe_problem(
     table: str, row: Mapping[str, Any], model: type[pydantic.BaseModel], error: ValidationError
 ) -> str:
     """Why a row cannot be one of this table."""
-    where, wrong = _first(error)
+    where, wrong = _first_problem(error)
     cause = wrong.get("ctx", {}).get("error")
     if isinstance(cause, TieredMemoryError):
         return f"a row of {table} that no verb reads: {where}: {cause}"
@@ -350,10 +350,10 @@ def _why(
     if row[name] is None:
         return f"{table}.{name} is missing"
     kind = model.model_fields[name].description
-    return f"{table}.{name} is no {kind}: {short(as_json(row[name])[:400])}"
+    return f"{table}.{name} is no {kind}: {short(encode_json(row[name])[:400])}"
 
 
-def _first(error: ValidationError) -> tuple[str, Any]:
+def _first_problem(error: ValidationError) -> tuple[str, Any]:
     """The place of the first thing that is wrong, and what it is."""
     wrong = error.errors(include_url=False, include_input=False)[0]
     return short(".".join(map(str, wrong["loc"]))), wrong
@@ -362,7 +362,7 @@ def _first(error: ValidationError) -> tuple[str, Any]:
 # What becomes of a row
 
 
-def each_id(table: str, row: dict[str, Any], change: Callable[[int], int]) -> None:
+def change_ids(table: str, row: dict[str, Any], change: Callable[[int], int]) -> None:
     """Change every id of a row, in its columns and in its JSON."""
     for name in ID_COLUMNS & row.keys():
         value = row[name]
@@ -371,11 +371,11 @@ def each_id(table: str, row: dict[str, Any], change: Callable[[int], int]) -> No
         )
     detail = row.get("detail")
     if isinstance(detail, dict):
-        _each_in_detail(table, detail, change)
+        _change_ids_in_detail(table, detail, change)
 
 
-def _each_in_detail(table: str, detail: dict[str, Any], change: Callable[[int], int]) -> None:
-    for name in _LISTED.get(table, ()):
+def _change_ids_in_detail(table: str, detail: dict[str, Any], change: Callable[[int], int]) -> None:
+    for name in _IDS_IN_DETAIL.get(table, ()):
         if isinstance(detail.get(name), list):
             detail[name] = [change(item) if _is_id(item) else item for item in detail[name]]
     if table != "events":
@@ -396,7 +396,7 @@ def _is_id(value: object) -> bool:
     return type(value) is int and 0 < value < MOST_ID
 
 
-def ids_of(table: str, rows: Iterable[dict[str, Any]]) -> set[int]:
+def read_ids(table: str, rows: Iterable[dict[str, Any]]) -> set[int]:
     """Every id of some rows."""
     ids = set[int]()
 
@@ -405,24 +405,24 @@ def ids_of(table: str, rows: Iterable[dict[str, Any]]) -> set[int]:
         return id_
 
     for row in rows:
-        each_id(table, row, keep)
+        change_ids(table, row, keep)
     return ids
 
 
-def memory_of(row: Mapping[str, Any]) -> MemoryRow:
+def make_memory_row(row: Mapping[str, Any]) -> MemoryRow:
     """Make of a row what forgetting reads of a memory."""
     columns = {name: row[name] for name in MemoryRow._fields if name in row}
-    return MemoryRow(**columns | {"value": as_read(row["value"])})
+    return MemoryRow(**columns | {"value": python_value(row["value"])})
 
 
-def scrubber_of(gone: Collection[MemoryRow]) -> Scrubber:
+def make_scrubber(gone: Collection[MemoryRow]) -> Scrubber:
     """What judges the other rows by memories that were forgotten where they are to come."""
     texts = (text for memory in gone for text in memory.texts)
     passages = Passages(texts, {memory.key for memory in gone})
     return Scrubber(erased=frozenset(memory.id for memory in gone), passages=passages)
 
 
-def without(scrubber: Scrubber, table: str, row: dict[str, Any]) -> dict[str, Any] | None:
+def scrub_row(scrubber: Scrubber, table: str, row: dict[str, Any]) -> dict[str, Any] | None:
     """A row without what was forgotten; None if it goes."""
     if table == "events":
         event = Event(row["event"], row["kind"], row["id"], row["target"], row["detail"])
@@ -440,7 +440,7 @@ def without(scrubber: Scrubber, table: str, row: dict[str, Any]) -> dict[str, An
     return row
 
 
-class Lowered(NamedTuple):
+class HeldMemory(NamedTuple):
     """A memory that is held back, as it is trusted too little."""
 
     namespace: str
@@ -449,13 +449,13 @@ class Lowered(NamedTuple):
     trust: float
 
 
-def lowered(row: dict[str, Any], source: str, policy: TrustPolicy) -> Lowered | None:
+def reduce_trust(row: dict[str, Any], source: str, policy: TrustPolicy) -> HeldMemory | None:
     """Trust a memory no further than who answers for the file; what is to be held back then.
 
     It comes from them as well, where they are trusted less than whom it names itself.
     """
     value = row["value"]
-    plain = as_read(value)
+    plain = python_value(value)
     had = trust_of(plain)
     most = policy.of_source(source)
     trust = derived_trust(most, [had])
@@ -465,4 +465,4 @@ def lowered(row: dict[str, Any], source: str, policy: TrustPolicy) -> Lowered | 
     if row["state"] == QUARANTINED or not policy.quarantines(trust, kind):
         return None
     reason = f"trust: {trust:g} is below {policy.below(kind):g}, as {source} answers for its export"
-    return Lowered(row["namespace"], row["key"], reason, trust)
+    return HeldMemory(row["namespace"], row["key"], reason, trust)

@@ -14,13 +14,13 @@ from uuid import uuid4
 from langmem_tiers.carry import rows
 from langmem_tiers.carry.file import (
     FORMAT,
-    Batch,
-    Header,
-    Line,
-    Reader,
-    Writer,
-    as_json,
-    checked_target,
+    ExportBatch,
+    ExportHeader,
+    ExportLine,
+    ExportReader,
+    ExportWriter,
+    check_target,
+    encode_json,
 )
 from langmem_tiers.core.carried import EXPORTED_TABLES, PROOF_TABLES, statement_for
 from langmem_tiers.core.checks import checked_flag, checked_label
@@ -68,7 +68,7 @@ _OTHER_KEY: Final = (
 )
 
 
-def counted(tenant: str) -> Flow[dict[str, int]]:
+def count_rows(tenant: str) -> Flow[dict[str, int]]:
     """How many rows a tenant has, by table."""
     calls = tuple(
         Call(statement_for("carry_count", table), {"tenant": tenant}) for table in EXPORTED_TABLES
@@ -77,7 +77,7 @@ def counted(tenant: str) -> Flow[dict[str, int]]:
     return {table: answer[0][0] for table, answer in zip(EXPORTED_TABLES, answers, strict=True)}
 
 
-def _set_up() -> Flow[dict[str, Any]]:
+def _read_setup() -> Flow[dict[str, Any]]:
     """How a database is set up, as a header says it."""
     settings, migrations = yield Query((Call("settings", {}), Call("applied_migrations", {})))
     values = dict(settings)
@@ -108,7 +108,7 @@ class ExportReport:
 
 
 @without_deadline
-def export(
+def export_all(
     store: TieredStore,
     context: MemoryContext,
     path: str | os.PathLike[str],
@@ -126,21 +126,21 @@ def export(
     """
     yield from store.flows.flush()  # what was read a moment ago counts
     tenant = context.root
-    target = yield from call_blocking(partial(checked_target, path))
+    target = yield from call_blocking(partial(check_target, path))
     yield from parts.clean(tenant)
-    writer = yield from call_blocking(partial(Writer, target))
-    writing = _exported(tenant, writer, store.flows.now, model, advance)
+    writer = yield from call_blocking(partial(ExportWriter, target))
+    writing = _write_export(tenant, writer, store.flows.now, model, advance)
     try:
-        report: ExportReport = yield Unit(writing, if_broken_off=_dropped(tenant, writer))
+        report: ExportReport = yield Unit(writing, if_broken_off=_discard(tenant, writer))
     except BaseException:  # also where nothing could be asked any more
-        writer.drop()
+        writer.discard()
         raise
     return report
 
 
-def _exported(
+def _write_export(
     tenant: str,
-    writer: Writer,
+    writer: ExportWriter,
     now: datetime,
     model: str | None,
     advance: Callable[[int], object],
@@ -149,14 +149,14 @@ def _exported(
     yield from parts.begin(tenant, writer.part, now)
     yield Script(snapshot_script())
     yield Query((NO_HURRY,))
-    set_up = yield from _set_up()
-    header = Header(
+    set_up = yield from _read_setup()
+    header = ExportHeader(
         langmem_tiers_export=FORMAT,
         export=str(uuid4()),
         tenant=tenant,
         at=now.astimezone(UTC).isoformat(),
         model=model,
-        rows=(yield from counted(tenant)),
+        rows=(yield from count_rows(tenant)),
         **set_up,
     )
     yield from call_blocking(partial(writer.begin, header))
@@ -172,9 +172,9 @@ def _exported(
     return ExportReport(tenant=tenant, path=writer.path, rows=header.rows, bytes=size)
 
 
-def _dropped(tenant: str, writer: Writer) -> Flow[None]:
+def _discard(tenant: str, writer: ExportWriter) -> Flow[None]:
     """Leave neither a file nor a note of it."""
-    yield from call_blocking(writer.drop)
+    yield from call_blocking(writer.discard)
     yield from parts.end(tenant, writer.part)
 
 
@@ -182,7 +182,7 @@ def _dropped(tenant: str, writer: Writer) -> Flow[None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Importing:
+class ImportJob:
     """What is imported, and how."""
 
     store: TieredStore
@@ -207,9 +207,9 @@ class Importing:
         """As the database names it."""
         return self.context.root
 
-    def reader(self) -> Reader:
+    def reader(self) -> ExportReader:
         """Open the file, to be read from its beginning."""
-        return Reader(self.path, self.store.options.bounds)
+        return ExportReader(self.path, self.store.options.bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +240,7 @@ class ImportReport:
         return ", ".join(text for text, is_so in clauses.items() if is_so)
 
 
-class _Begun(NamedTuple):
+class _ImportProgress(NamedTuple):
     """How far an import has come; a row of begun_import, the columns are in this order."""
 
     export: str
@@ -250,20 +250,20 @@ class _Begun(NamedTuple):
     readmit: bool
 
 
-class _Seen(NamedTuple):
+class _FileCheck(NamedTuple):
     """What was seen of a file while it was checked."""
 
     low: int
     high: int
     """The least and the largest id; it has none if the largest is 0."""
-    gone: Mapping[int, MemoryRow]
+    forgotten: Mapping[int, MemoryRow]
     """What was forgotten here, by id."""
     hashes: Collection[str]
     """Those of what it says."""
 
 
 @without_deadline
-def import_all(job: Importing) -> Flow[ImportReport]:
+def import_all(job: ImportJob) -> Flow[ImportReport]:
     """Bring all rows of an export back as they were: look at all of it, then write it.
 
     Raises:
@@ -273,7 +273,7 @@ def import_all(job: Importing) -> Flow[ImportReport]:
             database that was set up otherwise, or if the tenant has anything already.
         ConflictError (lease_lost): while somebody consolidates the tenant.
     """
-    set_up = yield from _set_up()
+    set_up = yield from _read_setup()
     yield Query((), commit=True)
     if (acting := job.store.runner.acting) != "owner":
         raise ConfigurationError(
@@ -283,16 +283,16 @@ def import_all(job: Importing) -> Flow[ImportReport]:
     reader = yield from call_blocking(job.reader)
     try:
         _check_header(reader, job, set_up)
-        begun = yield from _begun(job, reader.header.export)
-        tables = rows.tables_of(
+        begun = yield from _find_progress(job, reader.header.export)
+        tables = rows.make_tables(
             (yield from rows_of("carried_columns", names=list(EXPORTED_TABLES)))
         )
-        seen = yield from _checked(reader, job, tables, begun)
+        seen = yield from _check_file(reader, job, tables, begun)
         if begun is None:
-            begun = yield from _begin(job, reader.header.export, seen)
+            begun = yield from _record_begin(job, reader.header.export, seen)
     finally:
         reader.close()
-    left_out = [] if job.readmit else list(seen.gone.values())
+    left_out = [] if job.readmit else list(seen.forgotten.values())
     held = yield from _write_all(job, begun, left_out, tables)
     return ImportReport(
         tenant=job.tenant,
@@ -307,7 +307,7 @@ def import_all(job: Importing) -> Flow[ImportReport]:
 # What is looked at before anything is written
 
 
-def _check_header(reader: Reader, job: Importing, set_up: Mapping[str, Any]) -> None:
+def _check_header(reader: ExportReader, job: ImportJob, set_up: Mapping[str, Any]) -> None:
     """See that a database that is `set_up` so can hold what the file has.
 
     Raises:
@@ -328,21 +328,22 @@ def _check_header(reader: Reader, job: Importing, set_up: Mapping[str, Any]) -> 
         )
     elif (there, header.language) != (here, language):
         why = (
-            f"the export has {_shape(there)} and words of {header.language}, this database "
-            f"{_shape(here)} and words of {language}: set one up with the same index"
+            f"the export has {_describe_vectors(there)} and words of {header.language}, this "
+            f"database {_describe_vectors(here)} and words of {language}: set one up with the same "
+            "index"
         )
     elif None not in (job.model, header.model) and job.model != header.model:
         why = f"its vectors are of the model {header.model}, and this store has {job.model}"
     else:
         return
-    raise reader.refuse(1, why)
+    raise reader.line_error(1, why)
 
 
-def _shape(vectors: Mapping[str, Any] | None) -> str:
+def _describe_vectors(vectors: Mapping[str, Any] | None) -> str:
     return "no vectors" if vectors is None else f"{vectors['vector_type']}s of {vectors['dims']}"
 
 
-def _begun(job: Importing, export: str) -> Flow[_Begun | None]:
+def _find_progress(job: ImportJob, export: str) -> Flow[_ImportProgress | None]:
     """The import of this export that goes on, if one does; else nothing of the tenant is there.
 
     Raises:
@@ -352,7 +353,7 @@ def _begun(job: Importing, export: str) -> Flow[_Begun | None]:
     if not begun_rows:
         yield from _check_empty(job.tenant)
         return None
-    begun = _Begun(*begun_rows[0])
+    begun = _ImportProgress(*begun_rows[0])
     if begun.export != export:
         raise InvalidInputError(
             f"the import of another export of {job.tenant!r} was begun: finish that one, or forget "
@@ -368,7 +369,7 @@ def _begun(job: Importing, export: str) -> Flow[_Begun | None]:
 
 def _check_empty(tenant: str) -> Flow[None]:
     """Raise InvalidInputError if a tenant has anything, and commit what was done before."""
-    there = yield from counted(tenant)
+    there = yield from count_rows(tenant)
     if any(number for name, number in there.items() if name not in PROOF_TABLES):
         raise InvalidInputError(
             f"{tenant!r} has rows already ({counts_text(there)}), and an export is all of a "
@@ -377,9 +378,9 @@ def _check_empty(tenant: str) -> Flow[None]:
     yield Query((), commit=True)
 
 
-def _checked(
-    reader: Reader, job: Importing, tables: rows.Tables, begun: _Begun | None
-) -> Flow[_Seen]:
+def _check_file(
+    reader: ExportReader, job: ImportJob, tables: rows.Tables, begun: _ImportProgress | None
+) -> Flow[_FileCheck]:
     """Check all of a file, and what of it was forgotten here; nothing is written."""
     secret = yield from rows_of("tombstone_key", tenant=job.tenant)
     total = sum(number for table, number in reader.header.rows.items() if table not in PROOF_TABLES)
@@ -387,38 +388,38 @@ def _checked(
         secret = []  # what was forgotten may be the file's own by now
     low, high, gone, hashes = rows.MOST_ID, 0, dict[int, MemoryRow](), set[str]()
     while (
-        batch := (yield from call_blocking(partial(look, reader, job.tenant, tables)))
+        batch := (yield from call_blocking(partial(read_batch, reader, job.tenant, tables)))
     ) is not None:
-        ids = rows.ids_of(batch.table, (line.row for line in batch.lines))
+        ids = rows.read_ids(batch.table, (line.row for line in batch.lines))
         low, high = min(low, *ids, rows.MOST_ID), max(high, *ids, 0)
         number, first = batch.lines[0]
         keyed = batch.table == "tombstone_keys" and secret and job.source is None
         if keyed and first["secret"] != f"\\x{secret[0][0]}":
-            raise reader.refuse(number, _OTHER_KEY)
+            raise reader.line_error(number, _OTHER_KEY)
         if batch.table == "memories" and secret:
-            memories = [rows.memory_of(line.row) for line in batch.lines]
+            memories = [rows.make_memory_row(line.row) for line in batch.lines]
             forgotten = yield from buried(job.tenant, [content_of(each.value) for each in memories])
             hashes.update(forgotten.values())
             gone |= {each.id: each for each in memories if content_of(each.value) in forgotten}
         job.advance(len(batch.lines))
-    return _Seen(low, high, gone, hashes)
+    return _FileCheck(low, high, gone, hashes)
 
 
-def look(reader: Reader, tenant: str, tables: rows.Tables) -> Batch | None:
+def read_batch(reader: ExportReader, tenant: str, tables: rows.Tables) -> ExportBatch | None:
     """Read the next rows of a file, each of them checked."""
-    if (batch := reader.batch()) is None:
+    if (batch := reader.read_batch()) is None:
         return None
     for line in batch.lines:
         try:
             rows.check_row(batch.table, line.row, tables[batch.table], tenant)
         except InvalidInputError as error:
-            raise reader.refuse(line.number, str(error)) from error
+            raise reader.line_error(line.number, str(error)) from error
     return batch
 
 
-def _begin(job: Importing, export: str, seen: _Seen) -> Flow[_Begun]:
+def _record_begin(job: ImportJob, export: str, seen: _FileCheck) -> Flow[_ImportProgress]:
     """Note that an import begins, with the ids that it takes."""
-    begun = _Begun(export, 0, (yield from _shift(job, seen)), job.source, job.readmit)
+    begun = _ImportProgress(export, 0, (yield from _id_shift(job, seen)), job.source, job.readmit)
     if job.readmit:
         yield from unit(readmit(job.tenant, seen.hashes))
     params = {**begun._asdict(), "tenant": job.tenant, "now": job.store.flows.now}
@@ -429,13 +430,13 @@ def _begin(job: Importing, export: str, seen: _Seen) -> Flow[_Begun]:
     return begun
 
 
-def _shift(job: Importing, seen: _Seen) -> Flow[int]:
+def _id_shift(job: ImportJob, seen: _FileCheck) -> Flow[int]:
     """What is to be added to each id: nothing, unless other tenants have any of them."""
     if not seen.high:
         return 0
-    yield from _answer("pass_ids", most=seen.high)
-    others = yield from _answer("ids_between", tenant=job.tenant, low=seen.low, high=seen.high)
-    if not others or not (yield from _are_taken(job)):
+    yield from _slow_value("pass_ids", most=seen.high)
+    others = yield from _slow_value("ids_between", tenant=job.tenant, low=seen.low, high=seen.high)
+    if not others or not (yield from _ids_are_taken(job)):
         return 0
     many = seen.high - seen.low + 1
     if many > MOST_IDS:
@@ -443,27 +444,27 @@ def _shift(job: Importing, seen: _Seen) -> Flow[int]:
             f"the ids of this export are {many:,} apart, too far to draw as many anew, and other "
             "tenants have some of them: import it into another database"
         )
-    drawn = yield from _answer("draw_ids", many=many)
+    drawn = yield from _slow_value("draw_ids", many=many)
     return int(drawn) + 1 - seen.low
 
 
-def _are_taken(job: Importing) -> Flow[bool]:
+def _ids_are_taken(job: ImportJob) -> Flow[bool]:
     """Whether other tenants have any of the ids of a file."""
     reader = yield from call_blocking(job.reader)
     try:
         pending = set[int]()
-        while (batch := (yield from call_blocking(reader.batch))) is not None:
-            pending |= rows.ids_of(batch.table, (line.row for line in batch.lines))
+        while (batch := (yield from call_blocking(reader.read_batch))) is not None:
+            pending |= rows.read_ids(batch.table, (line.row for line in batch.lines))
             if len(pending) >= _IDS_AT_ONCE:
-                if (yield from _answer("ids_among", tenant=job.tenant, ids=sorted(pending))):
+                if (yield from _slow_value("ids_among", tenant=job.tenant, ids=sorted(pending))):
                     return True
                 pending = set()
-        return bool((yield from _answer("ids_among", tenant=job.tenant, ids=sorted(pending))))
+        return bool((yield from _slow_value("ids_among", tenant=job.tenant, ids=sorted(pending))))
     finally:
         reader.close()
 
 
-def _answer(statement: str, **params: Any) -> Flow[Any]:
+def _slow_value(statement: str, **params: Any) -> Flow[Any]:
     """The one value that a statement answers which takes its time."""
     _, ((answer,),) = yield Query((NO_HURRY, Call(statement, params)), commit=True)
     return answer
@@ -473,10 +474,10 @@ def _answer(statement: str, **params: Any) -> Flow[Any]:
 
 
 def _write_all(
-    job: Importing, begun: _Begun, left_out: Sequence[MemoryRow], tables: rows.Tables
+    job: ImportJob, begun: _ImportProgress, left_out: Sequence[MemoryRow], tables: rows.Tables
 ) -> Flow[int]:
     """Write what is not there yet; how many memories are held back."""
-    scrubber = rows.scrubber_of(left_out) if left_out else None
+    scrubber = rows.make_scrubber(left_out) if left_out else None
     before, held = 0, 0
     own = {"tenant": job.tenant, "export": begun.export}
     lease = {"tenant": job.tenant, "holder": f"import of {begun.export}"}
@@ -485,19 +486,19 @@ def _write_all(
     reader = yield from call_blocking(job.reader)
     try:
         if reader.header.export != begun.export:
-            raise reader.refuse(1, "the file was replaced while it was imported")
+            raise reader.line_error(1, "the file was replaced while it was imported")
         while (
-            batch := (yield from call_blocking(partial(look, reader, job.tenant, tables)))
+            batch := (yield from call_blocking(partial(read_batch, reader, job.tenant, tables)))
         ) is not None:
             after = before + len(batch.lines)
             if after > begun.done:
                 there = max(begun.done, before)
                 left = batch.lines[there - before :]
-                making = partial(_calls, job, begun, scrubber, batch.table, left)
+                making = partial(_write_calls, job, begun, scrubber, batch.table, left)
                 calls, lowered = yield from call_blocking(making)
                 further = Call("continue_import", {**own, "before": there, "done": after})
-                yield from _check_turn(job.tenant, (NO_HURRY, alone, further))
-                yield from _write(reader, calls, left)
+                yield from _claim_batch(job.tenant, (NO_HURRY, alone, further))
+                yield from _write_rows(reader, calls, left)
                 held += lowered
             job.advance(len(batch.lines))
             before = after
@@ -509,25 +510,29 @@ def _write_all(
     return held
 
 
-def _calls(
-    job: Importing, begun: _Begun, scrubber: Scrubber | None, table: str, lines: Sequence[Line]
+def _write_calls(
+    job: ImportJob,
+    begun: _ImportProgress,
+    scrubber: Scrubber | None,
+    table: str,
+    lines: Sequence[ExportLine],
 ) -> tuple[list[Call], int]:
     """Make the calls that write rows of a table, and count the memories they hold back."""
     made: list[dict[str, Any]] = []
-    held: list[rows.Lowered] = []
-    taken = job.source is None or table not in rows.OWN
+    held: list[rows.HeldMemory] = []
+    taken = job.source is None or table not in rows.OWNER_ONLY
     for line in lines if taken else ():
-        row = line.row if scrubber is None else rows.without(scrubber, table, line.row)
+        row = line.row if scrubber is None else rows.scrub_row(scrubber, table, line.row)
         if row is None:
             continue
         if table == "memories" and job.source is not None:
-            lowered = rows.lowered(row, job.source, job.policy)
+            lowered = rows.reduce_trust(row, job.source, job.policy)
             held += [] if lowered is None else [lowered]
         if begun.shift:
-            rows.each_id(table, row, lambda id_: id_ + begun.shift)
+            rows.change_ids(table, row, lambda id_: id_ + begun.shift)
         made.append(row)
     into = statement_for("carry_in_beside" if table in PROOF_TABLES else "carry_in", table)
-    calls = [Call(into, {"tenant": job.tenant, "rows": as_json(made)})] if made else []
+    calls = [Call(into, {"tenant": job.tenant, "rows": encode_json(made)})] if made else []
     if held:
         events = {"events": [str(uuid4()) for _ in held], "now": job.store.flows.now}
         params = columns(("namespaces", "keys", "reasons", "trusts"), held)
@@ -535,7 +540,7 @@ def _calls(
     return calls, len(held)
 
 
-def _check_turn(tenant: str, calls: tuple[Call, ...]) -> Flow[None]:
+def _claim_batch(tenant: str, calls: tuple[Call, ...]) -> Flow[None]:
     """Begin a transaction in which it is noted how far it came, if nobody else is at it."""
     _, held, noted = yield Query(calls)
     if not held:
@@ -551,7 +556,9 @@ def _check_turn(tenant: str, calls: tuple[Call, ...]) -> Flow[None]:
         )
 
 
-def _write(reader: Reader, calls: Sequence[Call], lines: Sequence[Line]) -> Flow[None]:
+def _write_rows(
+    reader: ExportReader, calls: Sequence[Call], lines: Sequence[ExportLine]
+) -> Flow[None]:
     """Write rows, and commit."""
     try:
         yield Query(tuple(calls), commit=True)
@@ -559,4 +566,4 @@ def _write(reader: Reader, calls: Sequence[Call], lines: Sequence[Line]) -> Flow
         if not str(getattr(error.__cause__, "sqlstate", "")).startswith(_REFUSED):
             raise
         why = f"Postgres takes this row, or one up to line {lines[-1].number}, for none ({error})"
-        raise reader.refuse(lines[0].number, why) from error
+        raise reader.line_error(lines[0].number, why) from error

@@ -42,9 +42,9 @@ def export(
 
     context = MemoryContext(tenant=tenant)
     with terminal.open_existing(url) as store:
-        total = sum(store.run(transfer.counted(context.root)).values())
+        total = sum(store.run(transfer.count_rows(context.root)).values())
         with terminal.show_progress(f"Exporting {tenant}", total) as advance:
-            report = store.run(transfer.export(store, context, file, advance=advance))
+            report = store.run(transfer.export_all(store, context, file, advance=advance))
     terminal.show({**asdict(report), "path": str(report.path)}, report, as_json=as_json)
 
 
@@ -65,16 +65,16 @@ def import_export(
     as_json: bool,
 ) -> None:
     """Import an export into the store that `open_store` opens."""
-    from langmem_tiers.carry.file import Reader
-    from langmem_tiers.carry.transfer import Importing, import_all
+    from langmem_tiers.carry.file import ExportReader
+    from langmem_tiers.carry.transfer import ImportJob, import_all
 
-    reader = Reader(file)
+    reader = ExportReader(file)
     reader.close()
     context = MemoryContext(tenant=reader.header.tenant if tenant is None else tenant)
     with open_store() as store:
         title = f"Importing {context.root}"
         with terminal.show_progress(title, 2 * reader.header.total) as advance:
-            importing = Importing(
+            importing = ImportJob(
                 store=store,
                 context=context,
                 path=file,
@@ -352,10 +352,10 @@ def show_log(
 @audit.command(cls=Command)
 def head(*, tenant: Tenant, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
     """Print the head of the chain; keep it elsewhere, for `verify --head`."""
-    from langmem_tiers.audit.chain import head_of
+    from langmem_tiers.audit.chain import read_head
 
     with terminal.open_existing(url) as store:
-        chain_head = store.run(head_of(MemoryContext(tenant=tenant).root))
+        chain_head = store.run(read_head(MemoryContext(tenant=tenant).root))
     terminal.show(asdict(chain_head), chain_head, as_json=as_json)
 
 
@@ -368,13 +368,13 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Verify the chain, and name the first row that was altered or dropped."""
-    from langmem_tiers.audit.chain import verify
+    from langmem_tiers.audit.chain import verify_chain
     from langmem_tiers.memory.administration import checked_head
 
     root = MemoryContext(tenant=tenant).root
     known_head = checked_head(head, root)
     with terminal.open_existing(url) as store:
-        verification = store.run(verify(root, known_head))
+        verification = store.run(verify_chain(root, known_head))
     terminal.show({"ok": bool(verification), **asdict(verification)}, verification, as_json=as_json)
     if not as_json:
         terminal.print_note(f"head: {verification.head}")

@@ -37,10 +37,10 @@ from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Place, Tier, decode_namespace
 from langmem_tiers.core.reading import LINE_LENGTH, shorten_line
 from langmem_tiers.learn import promote
-from langmem_tiers.learn.general import Generaliser, identifying
-from langmem_tiers.learn.moves import Doubted, demotion_call, doubted
+from langmem_tiers.learn.general import Generaliser, find_identifying
+from langmem_tiers.learn.moves import DemotionCandidate, demotion_call, find_demotion_candidates
 from langmem_tiers.learn.outcome import LIKELY_HARM
-from langmem_tiers.learn.promotion_rules import Candidate, PromotionPolicy
+from langmem_tiers.learn.promotion_rules import PromotionCandidate, PromotionPolicy
 from langmem_tiers.postgres.flow import (
     Call,
     Flow,
@@ -321,15 +321,15 @@ class Promote(CycleStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What may have proven itself."""
-        return promote.candidates(self._promotion_run(cycle), after, limit)
+        return promote.find_candidates(self._promotion_run(cycle), after, limit)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What has, and what it says for everybody; a model is asked for that here."""
-        run, plans = self._promotion_run(cycle), list[promote.Plan]()
-        for candidate in (yield from promote.evidence(cycle.tenant, ids)):
+        run, plans = self._promotion_run(cycle), list[promote.PromotionPlan]()
+        for candidate in (yield from promote.read_evidence(cycle.tenant, ids)):
             plans.append((yield from _assess(candidate, run)))
         same = yield from self._find_equivalents(cycle, plans)
-        run = run._replace(same=same)
+        run = run._replace(judged_same=same)
         decisions: list[StepDecision] = []
         findings: list[StepFinding] = []
         kept: list[str] = []
@@ -337,18 +337,18 @@ class Promote(CycleStep):
             memory = first.candidate
             plan = (yield from _assess(memory, run)) if memory.id in same else first
             if not plan.worthy:
-                kept.append(UNPROVEN if plan.settled is None else SETTLED)
+                kept.append(UNPROVEN if plan.closed_reason is None else SETTLED)
                 if plan.near_miss:
                     findings.append(make_finding(memory, f"it lacks: {plan.decision.lacks[0]}"))
                     findings += _near_findings(plan)
                 continue
             try:
-                general = yield from promote.general_form(plan, run)
+                general = yield from promote.general_value(plan, run)
             except (ModelError, InvalidInputError):
                 kept.append(NOT_GENERALISED)
                 continue
             if isinstance(general, str):
-                kept.append(promote.NEEDS)
+                kept.append(promote.NEEDS_WORDS)
                 findings.append(make_finding(memory, general))
                 continue
             words = None if general["content"] == memory.content else general["content"]
@@ -358,7 +358,7 @@ class Promote(CycleStep):
         return Proposal(decisions=decisions, kept=count_reasons(kept), findings=findings)
 
     def _find_equivalents(
-        self, cycle: Cycle, plans: Sequence[promote.Plan]
+        self, cycle: Cycle, plans: Sequence[promote.PromotionPlan]
     ) -> Flow[dict[int, list[int]]]:
         """What is near to each near miss and says the same, as the judge says: it may decide."""
         same: dict[int, list[int]] = {}
@@ -368,7 +368,7 @@ class Promote(CycleStep):
             tuple(sorted((plan.candidate.id, int(other["id"]))))
             for plan in plans
             if plan.near_miss
-            for other in plan.unlike
+            for other in plan.similar
         }
         ids = {id_ for pair in near for id_ in pair}
         there = {memory.id: memory for memory in (yield from read_memories(cycle, ids))}
@@ -396,32 +396,37 @@ class Promote(CycleStep):
 
     def _promote(self, cycle: Cycle, decision: StepDecision) -> Flow[None]:
         """Promote a memory as it was judged, unless what became known since holds it back."""
-        candidates = yield from promote.evidence(cycle.tenant, [decision["id"]])
+        candidates = yield from promote.read_evidence(cycle.tenant, [decision["id"]])
         if not candidates or format_version(candidates[0].updated_at) != decision["version"]:
             return
         same, words = decision["detail"].get("same", ()), decision["detail"]["general"]
-        run = self._promotion_run(cycle)._replace(same={decision["id"]: same}, generaliser=None)
-        plan = promote.assess(candidates[0], run)
-        if words is None or not identifying(words, plan.labels(cycle.tenant)):
+        run = self._promotion_run(cycle)._replace(
+            judged_same={decision["id"]: same}, generaliser=None
+        )
+        plan = promote.plan_promotion(candidates[0], run)
+        if words is None or not find_identifying(words, plan.labels(cycle.tenant)):
             with suppress(InvalidInputError):
                 yield from promote.promote_one(plan, run, words)
 
-    def _promotion_run(self, cycle: Cycle) -> promote.Promoting:
-        return promote.Promoting(
+    def _promotion_run(self, cycle: Cycle) -> promote.PromotionJob:
+        return promote.PromotionJob(
             cycle.tenant,
             self.policy,
             self.generaliser,
             cycle.options,
             cycle.moment,
             clock=lambda: cycle.moment,
-            named=partial(move_id, cycle, self.name),
+            name_move=partial(move_id, cycle, self.name),
             check=Check(lambda _: cycle.guard, lambda rows: lease.check_guard(rows, cycle.tenant)),
         )
 
 
-def _assess(candidate: Candidate, run: promote.Promoting) -> Flow[promote.Plan]:
+def _assess(
+    candidate: PromotionCandidate, run: promote.PromotionJob
+) -> Flow[promote.PromotionPlan]:
     return off_loop(
-        partial(promote.assess, candidate, run), reading_size([candidate.value, candidate.near])
+        partial(promote.plan_promotion, candidate, run),
+        reading_size([candidate.value, candidate.near]),
     )
 
 
@@ -431,9 +436,9 @@ def _read_moves(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]
     return {row[0]: row[1] or [] for row in rows}
 
 
-def _near_findings(plan: promote.Plan) -> Iterator[StepFinding]:
+def _near_findings(plan: promote.PromotionPlan) -> Iterator[StepFinding]:
     """That what is near to a memory does not go along with it."""
-    for neighbour in plan.unlike:
+    for neighbour in plan.similar:
         near, other = 1 - neighbour["distance"], (neighbour["namespace"], neighbour["key"])
         reason = f"the same or the opposite? near ({near:.2f}), and not counted"
         yield make_finding(plan.candidate, reason, other, near)
@@ -448,13 +453,13 @@ class Demote(MovingStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What was promoted and has failed a run since, and what some runs went without."""
-        memories = yield from doubted(cycle.tenant, self.policy, after, limit)
+        memories = yield from find_demotion_candidates(cycle.tenant, self.policy, after, limit)
         return [memory.id for memory in memories]
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """Against which of these outcomes have turned."""
         after, limit = min(ids) - 1, max(ids) - min(ids) + 1
-        memories = yield from doubted(cycle.tenant, self.policy, after, limit)
+        memories = yield from find_demotion_candidates(cycle.tenant, self.policy, after, limit)
         wanted = set(ids)
         decisions: list[StepDecision] = []
         findings: list[StepFinding] = []
@@ -489,7 +494,7 @@ class Demote(MovingStep):
         ]
 
 
-def _verdict(memory: Doubted) -> str:
+def _verdict(memory: DemotionCandidate) -> str:
     """What outcomes say of a memory, as far as they tell."""
     if memory.decision.demote:
         return TURNED

@@ -14,7 +14,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import ASSISTANT_ROLES, Place, Tier, decode_namespace
 from langmem_tiers.core.reading import LINE_LENGTH, printable_line, shorten_line
 from langmem_tiers.core.values import content_of, trust_of
-from langmem_tiers.learn.moves import MoveRecord, move_record, said_beside
+from langmem_tiers.learn.moves import MoveRecord, move_record, visible_content
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, retried_on_conflict, rows_of
 from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.remember.gate import SPOKEN_FOR
@@ -380,5 +380,7 @@ def _to_version(row: Row, context: MemoryContext, asked: Candidate) -> Version:
     namespace, key, tier, value, *rest = row
     place = decode_namespace(context.root, namespace)
     own = (place, key) == (asked.place[0], asked.key)
-    content = content_of(value) if own else said_beside(value, rest[0], Tier(tier), place, context)
+    content = (
+        content_of(value) if own else visible_content(value, rest[0], Tier(tier), place, context)
+    )
     return Version(place, key, Tier(tier), content, *rest)

@@ -25,7 +25,7 @@ from langgraph.types import Command
 from langmem_tiers.core import checks, errors, memory, reading, settings
 from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph.node import Latest, last_question, since, text_of, this_turn
-from langmem_tiers.learn.reflexion import FailedAttempt, Tried, cure_of
+from langmem_tiers.learn.reflexion import FailedAttempt, TriedCall, find_cure
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import recalled_text
@@ -234,18 +234,20 @@ def failing(messages: Sequence[Any], failed: Failing | None) -> list[BaseMessage
 def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedAttempt]:
     """Every tool call that failed since the last human message, with what worked later, if known.
 
-    What worked is what `cure_of` says. The task is what the human asked for. A call that did not
+    What worked is what `find_cure` says. The task is what the human asked for. A call that did not
     run has not failed: somebody rejected it, or answered it in the tool's place.
     """
     converted = convert_to_messages(messages)
     calls, attempts = calls_of_turn(converted, ran), list[FailedAttempt]()
     tried = [
-        Tried(call.call["name"], call.call["args"], call.error if call.failed else None, call.step)
+        TriedCall(
+            call.call["name"], call.call["args"], call.error if call.failed else None, call.step
+        )
         for call in calls
     ]
     for place, call in enumerate(calls):
         if call.failed and call.call["name"] not in settings.BOOKKEEPING:
-            cure = cure_of(place, tried)
+            cure = find_cure(place, tried)
             with_ = None if cure is None else calls[cure].approach
             fields: Any = {"approach": call.approach, "error": call.error, "tool": call.tool}
             attempts.append(

@@ -74,7 +74,7 @@ def names_in(text: str) -> list[str]:
     is spelled like PostgreSQL.
     """
     mentions = [
-        (mention[0].split(), not mention[1] and _opens(mention))
+        (mention[0].split(), not mention[1] and _begins_sentence(mention))
         for mention in _MENTION.finditer(text)
     ]
     inside = {word for words, opens in mentions for word in words[opens:]}
@@ -83,7 +83,7 @@ def names_in(text: str) -> list[str]:
     return [" ".join(words) for words in names if 0 < len(words) <= _MOST_WORDS]
 
 
-def _opens(mention: re.Match[str]) -> bool:
+def _begins_sentence(mention: re.Match[str]) -> bool:
     """Whether a sentence begins there."""
     start = mention.start()
     return _OPENS.search(mention.string, max(start - 3, 0), start) is not None
@@ -159,7 +159,7 @@ def evolve(
         "platform_source": text_of(interaction, "platform") or "unknown",
         "success_metrics": dict(success_metrics),
     }
-    least = _number(threshold, "threshold", 0, 1)
+    least = _check_number(threshold, "threshold", 0, 1)
     return Evolved(fields, parts_of(interaction), importance, least)
 
 
@@ -183,9 +183,9 @@ def importance_of(
         factors["engagement"] = min(engagement / FULL_ENGAGEMENT, 1.0)
     if _metric(metrics, "revenue_generated"):
         factors["revenue"] = REVENUE
-    if _mark(interaction, "novel_pattern"):
+    if _flag(interaction, "novel_pattern"):
         factors["novel_pattern"] = NOVEL_PATTERN
-    if _mark(interaction, "relationship_deepening"):
+    if _flag(interaction, "relationship_deepening"):
         factors["relationship_deepening"] = RELATIONSHIP_DEEPENING
     mean = sum(factors.values()) / len(factors) if factors else UNKNOWN_IMPORTANCE
     return ImportanceScore(round(mean, 12), factors)
@@ -203,7 +203,7 @@ def valence_of(success_metrics: Mapping[str, Any]) -> Valence:
         InvalidTypeError: Any of these metrics is of the wrong type.
     """
     metrics = mapping_of(success_metrics, "success_metrics")
-    named, success = metrics.get("sentiment"), _mark(metrics, "success")
+    named, success = metrics.get("sentiment"), _flag(metrics, "success")
     if isinstance(named, str) and named not in get_args(Valence):
         raise InvalidInputError(
             f"sentiment is {short(named, 40)}: use positive, neutral, negative or a number in −1…1"
@@ -241,12 +241,12 @@ def summary_of(interaction: Mapping[str, Any]) -> str:
             f"the interaction says nothing: give it at least one of {', '.join(PARTS)}"
         )
     return "\n".join(
-        text if name == "content" else PARTS[name] + _shortened(text)
+        text if name == "content" else PARTS[name] + _first_sentences(text)
         for name, text in parts.items()
     )
 
 
-def _shortened(text: str) -> str:
+def _first_sentences(text: str) -> str:
     text = " ".join(text.split())
     if len(text) <= PART_CHARACTERS:
         return text
@@ -260,10 +260,10 @@ def _metric(
     metrics: Mapping[str, Any], name: str, least: float = 0, most: float = math.inf
 ) -> float | None:
     value = metrics.get(name)
-    return None if value is None else _number(value, name, least, most)
+    return None if value is None else _check_number(value, name, least, most)
 
 
-def _number(value: object, name: str, least: float, most: float) -> float:
+def _check_number(value: object, name: str, least: float, most: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidTypeError(
             f"{name} is a number, not {type(value).__name__}: leave it out if it is not known"
@@ -275,7 +275,7 @@ def _number(value: object, name: str, least: float, most: float) -> float:
     return float(value)
 
 
-def _mark(marks: Mapping[str, Any], name: str) -> bool | None:
+def _flag(marks: Mapping[str, Any], name: str) -> bool | None:
     value = marks.get(name)
     if value is not None and not isinstance(value, bool):
         raise InvalidTypeError(

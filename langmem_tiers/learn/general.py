@@ -28,7 +28,7 @@ from langmem_tiers.learn.reflexion import LESSON_FROM
 from langmem_tiers.recall.fence import quoted
 from langmem_tiers.remember.new import checked_text
 
-TAUGHT: Final = ("original_approach", "failure_reason", "improved_approach")
+LESSON_FIELDS: Final = ("original_approach", "failure_reason", "improved_approach")
 """Fields of a lesson that say what was learned."""
 _CAPITALISE_NOUNS: Final = frozenset({"german"})
 """The languages of an index in which a capital says nothing of a word."""
@@ -39,26 +39,26 @@ _LOOKED_BACK: Final = 12
 """Characters before a word in which the end of another sentence is sought."""
 _IN_A_ROW: Final = 5
 """So many words of what somebody said, one after another, are a quotation."""
-_NAMED: Final = 3
+_MOST_NAMED: Final = 3
 """So many of the words that hold a text back are told."""
 
 
-class Neighbourhood(NamedTuple):
+class Vocabulary(NamedTuple):
     """What is known of the words of a tenant, as a project's memory is compared with them."""
 
     labels: Sequence[str]
     """What its own context and those who used it are called, where that is no common word."""
-    known: frozenset[str]
+    known_words: frozenset[str]
     """Words of the tenant's other projects, without case."""
-    titled: frozenset[str]
+    capitalised: frozenset[str]
     """Words that the project itself capitalises inside a sentence."""
     utterances: Sequence[str]
     """What somebody said in the project's conversations."""
-    capitals: bool
+    capitals_matter: bool
     """Whether a capital tells a name from other words."""
 
 
-def neighbourhood(
+def make_vocabulary(
     content: str,
     labels: Iterable[str],
     own: Iterable[str],
@@ -66,7 +66,7 @@ def neighbourhood(
     *,
     utterances: Sequence[str] = (),
     language: str = "",
-) -> Neighbourhood:
+) -> Vocabulary:
     """Read what the project's own memories say, those of the others, and its conversations.
 
     A label is a common word if it is one word, and another project's memory, that does not say
@@ -75,13 +75,13 @@ def neighbourhood(
     same = normalise(content)
     beside = (text for text in others if normalise(text) != same)
     small = {word for text in beside for word in _WORD.findall(text) if word.islower()}
-    return Neighbourhood(
+    return Vocabulary(
         [label for label in dict.fromkeys(labels) if label.casefold() not in small],
-        frozenset[str]().union(*map(_folded, others)),
+        frozenset[str]().union(*map(_folded_words, others)),
         frozenset(
             word
             for text in own
-            for word, begins in _titled(text.removeprefix(LESSON_FROM))
+            for word, begins in _capitalised_words(text.removeprefix(LESSON_FROM))
             if not begins
         ),
         utterances,
@@ -89,7 +89,7 @@ def neighbourhood(
     )
 
 
-def _titled(text: str) -> Iterator[tuple[str, bool]]:
+def _capitalised_words(text: str) -> Iterator[tuple[str, bool]]:
     """Words that begin with a capital, and whether each begins a sentence as well; "I" is none."""
     for match in _WORD.finditer(text):
         start = match.start()
@@ -97,66 +97,78 @@ def _titled(text: str) -> Iterator[tuple[str, bool]]:
             yield match[0], bool(_BEGINS.search(text, max(0, start - _LOOKED_BACK), start))
 
 
-def needs_words(value: Mapping[str, Any], around: Neighbourhood) -> str | None:
+def reason_to_rewrite(value: Mapping[str, Any], vocabulary: Vocabulary) -> str | None:
     """Why a memory goes to everybody only in words that somebody wrote; None if it need not."""
     content = content_of(value).removeprefix(LESSON_FROM)
     lesson = value.get("memory_type") == REFLEXION
-    texts = [content, *(value[name] for name in TAUGHT if isinstance(value.get(name), str))]
+    texts = [content, *(value[name] for name in LESSON_FIELDS if isinstance(value.get(name), str))]
     if value.get("speaker"):
         return "it was said in a conversation"
     task = str(value.get("task_id"))
     # what somebody asked for has more words than the name of a task
-    asked = f"\nAsked: {task}\n" in content and any(True for _ in _rows(task))
-    if lesson and (asked or any(quotes(text, around.utterances) for text in texts)):
+    asked = f"\nAsked: {task}\n" in content and any(True for _ in _word_runs(task))
+    if lesson and (asked or any(is_quotation(text, vocabulary.utterances) for text in texts)):
         return "it quotes a conversation"
     if sum(map(len, texts)) > RULE_CHARACTERS:
         return "it is too long to be looked at as a whole"
-    names = dict.fromkeys(name for text in texts for name in names_in(text, around))
-    more = ", …" if len(names) > _NAMED else ""
-    return f"it names {', '.join(list(names)[:_NAMED])}{more}" if names else None
+    names = dict.fromkeys(name for text in texts for name in find_names(text, vocabulary))
+    more = ", …" if len(names) > _MOST_NAMED else ""
+    return f"it names {', '.join(list(names)[:_MOST_NAMED])}{more}" if names else None
 
 
-def quotes(text: str, utterances: Iterable[str]) -> bool:
+def is_quotation(text: str, utterances: Iterable[str]) -> bool:
     """Whether five words of a text stand in a row in what somebody said."""
-    rows = set(_rows(text))
-    return any(not rows.isdisjoint(_rows(utterance)) for utterance in utterances) if rows else False
+    rows = set(_word_runs(text))
+    return (
+        any(not rows.isdisjoint(_word_runs(utterance)) for utterance in utterances)
+        if rows
+        else False
+    )
 
 
-def _rows(text: str) -> Iterator[tuple[str, ...]]:
+def _word_runs(text: str) -> Iterator[tuple[str, ...]]:
     tokens = words(text)
     return zip(*(tokens[start:] for start in range(_IN_A_ROW)), strict=False)
 
 
-def names_in(text: str, around: Neighbourhood) -> Iterator[str]:
+def find_names(text: str, vocabulary: Vocabulary) -> Iterator[str]:
     """What a text names: what identifies by its form, then words by their capitals.
 
     A word does that begins with a capital inside a sentence, or does so elsewhere in its project,
     and that no other project of the tenant knows.
     """
-    yield from identifying(text, around.labels)
-    if not around.capitals:
+    yield from find_identifying(text, vocabulary.labels)
+    if not vocabulary.capitals_matter:
         return
-    for word, begins in _titled(text):
-        if (not begins or word in around.titled) and word.casefold() not in around.known:
+    for word, begins in _capitalised_words(text):
+        if (
+            not begins or word in vocabulary.capitalised
+        ) and word.casefold() not in vocabulary.known_words:
             yield word
 
 
-def is_plain(word: str, around: Neighbourhood, general: str | None = None) -> bool:
+def names_nobody(word: str, vocabulary: Vocabulary, general: str | None = None) -> bool:
     """Whether a word that stands alone, such as a tag, names nobody: each capital is known.
 
     Beside `general` words of somebody it is known itself, to these or to another project.
     """
-    known_words = around.known if general is None else around.known | _folded(general)
+    known_words = (
+        vocabulary.known_words
+        if general is None
+        else vocabulary.known_words | _folded_words(general)
+    )
     every = general is not None
     named = (
-        part for part in _WORD.findall(word) if every or (around.capitals and part[0].isupper())
+        part
+        for part in _WORD.findall(word)
+        if every or (vocabulary.capitals_matter and part[0].isupper())
     )
-    return all(part.casefold() in known_words for part in named) and not identifying(
-        word, around.labels
+    return all(part.casefold() in known_words for part in named) and not find_identifying(
+        word, vocabulary.labels
     )
 
 
-def _folded(text: str) -> frozenset[str]:
+def _folded_words(text: str) -> frozenset[str]:
     return frozenset(word.casefold() for word in _WORD.findall(text))
 
 
@@ -195,10 +207,10 @@ def generaliser_of(model: BaseChatModel) -> Generaliser:
         general = generaliser_of(model).call("In billing-service, run migrations first", ["acme"])
         ```
     """
-    return Generaliser(*make_asker(model, General, _Memory))
+    return Generaliser(*make_asker(model, General, _GeneralRequest))
 
 
-class _Memory(NamedTuple):
+class _GeneralRequest(NamedTuple):
     """What was learned in one project, to be said for everybody."""
 
     content: str
@@ -219,7 +231,7 @@ class _Memory(NamedTuple):
         if answer.bound:
             return None
         content = checked_text(answer.content, "content").strip()
-        if names := identifying(content, self.private):
+        if names := find_identifying(content, self.private):
             raise InvalidInputError(prompts.STILL_NAMED.format(leaks=", ".join(names)))
         return content
 
@@ -246,7 +258,7 @@ _SLICE: Final = 3
 """Digits of a number in a slice, such as `[1:100]`, at most."""
 
 
-def identifying(text: str, labels: Iterable[str]) -> tuple[str, ...]:
+def find_identifying(text: str, labels: Iterable[str]) -> tuple[str, ...]:
     """What identifies somebody in a text, each once and as it stands there; of secrets, that.
 
     `labels` are names of projects, agents, sessions and tenants, found in any case and spelling
@@ -264,15 +276,15 @@ def identifying(text: str, labels: Iterable[str]) -> tuple[str, ...]:
         if not rule.holds(match):
             return match[0]
         leaks.append(rule.stand_in or match[0])
-        return _FOUND
+        return _BLANK
 
     # Names stand before ids, which may be parts of them, and after places, which hold them.
-    for rule in (*_PLACES, *_labels(frozenset(labels)), *_NUMBERED):
+    for rule in (*_PLACES, *_label_rules(frozenset(labels)), *_NUMBERED):
         text = rule.pattern.sub(partial(blank, rule), text)
     return tuple(dict.fromkeys(leaks))
 
 
-_FOUND: Final = "<>"
+_BLANK: Final = "<>"
 """Stands for what was found already: no pattern reaches over it."""
 
 # ---- labels -----------------------------------------------------------------------------------
@@ -286,18 +298,18 @@ _IN_CAMEL_CASE: Final = 4
 
 
 @lru_cache(maxsize=64)
-def _labels(labels: frozenset[str]) -> tuple[_Rule, ...]:
+def _label_rules(labels: frozenset[str]) -> tuple[_Rule, ...]:
     spelt = {tuple(_WORDS.findall(label)) for label in labels}
     # the longest first
     by_length = sorted((-len("".join(parts)), parts) for parts in spelt if len("".join(parts)) > 1)
     if not by_length:
         return ()
     spoken = "|".join(_BETWEEN.join(map(re.escape, parts)) for _, parts in by_length)
-    coded = "|".join(_coded(parts) for _, parts in by_length)
+    coded = "|".join(_camel_case_pattern(parts) for _, parts in by_length)
     return (_Rule(rf"{_START}(?i:{spoken}){_END}|{coded}"),)
 
 
-def _coded(words: tuple[str, ...]) -> str:
+def _camel_case_pattern(words: tuple[str, ...]) -> str:
     """The label within a name in camel case; a pattern that never matches if it is short."""
     if len("".join(words)) < _IN_CAMEL_CASE:
         return "(?!)"
@@ -308,8 +320,10 @@ def _coded(words: tuple[str, ...]) -> str:
 
 # ---- what identifies by its form ------------------------------------------------------------
 
-_ENDS: Final = re.compile(r"(?i)com|org|net|edu|gov|mil|internal|intranet|lan|corp|localdomain")
-_OTHER_ENDS: Final = re.compile(
+_HOST_ENDS: Final = re.compile(
+    r"(?i)com|org|net|edu|gov|mil|internal|intranet|lan|corp|localdomain"
+)
+_UNSURE_HOST_ENDS: Final = re.compile(
     r"(?i)io|dev|ai|co|cloud|tech|xyz|local"
     r"|eu|uk|de|fr|nl|pl|se|ch|dk|fi|cz|ru|jp|cn|kr|au|nz|ca|br|mx|za"
 )
@@ -344,15 +358,15 @@ _SECRET, _LONG, _DIGITS, _SHORTEST_WORD = 16, 20, 2, 3
 """Characters of a secret; of one that need hold no digits, else these; letters of a word."""
 
 
-def _host(match: re.Match[str]) -> bool:
+def _is_host(match: re.Match[str]) -> bool:
     *labels, end = match["name"].split(".")
     if end == "NET" or labels[0].lower() in _NO_HOSTS:
         return False
     is_explicit = len(labels) + 1 >= _LABELS or match["port"] or "-" in match["name"]
-    return bool(_ENDS.fullmatch(end) or (is_explicit and _OTHER_ENDS.fullmatch(end)))
+    return bool(_HOST_ENDS.fullmatch(end) or (is_explicit and _UNSURE_HOST_ENDS.fullmatch(end)))
 
 
-def _ip6(match: re.Match[str]) -> bool:
+def _is_ip6(match: re.Match[str]) -> bool:
     address = match[0] if match[0].endswith("::") else match[0].removesuffix(":")
     try:
         ip = IPv6Address(address)
@@ -364,7 +378,7 @@ def _ip6(match: re.Match[str]) -> bool:
     return not (code or ip.is_loopback)
 
 
-def _absolute(match: re.Match[str]) -> bool:
+def _is_absolute_path(match: re.Match[str]) -> bool:
     """Whether it is a path from the root; no closing tag, no division and no comment."""
     path = match[0].rstrip(".-")
     parts = [part for part in path.split("/") if part]
@@ -374,7 +388,7 @@ def _absolute(match: re.Match[str]) -> bool:
     return len(parts) > 1 or (len(parts) == 1 and len(parts[0]) > 1 and not parts[0].isdecimal())
 
 
-def _relative(match: re.Match[str]) -> bool:
+def _is_relative_path(match: re.Match[str]) -> bool:
     """Whether words with slashes between them are a path, and not `and/or`."""
     path = match[0].rstrip(".-")
     parts = [part for part in path.split("/") if part]
@@ -388,13 +402,13 @@ def _relative(match: re.Match[str]) -> bool:
     return len(parts) > 2 and not said_plainly  # noqa: PLR2004 - such as n/a, 24/7
 
 
-def _spaced(match: re.Match[str]) -> bool:
-    """A path with spaces is known by the quotes around it; others are known by themselves."""
+def _is_spaced_path(match: re.Match[str]) -> bool:
+    """A path with spaces is known by the quotes vocabulary it; others are known by themselves."""
     *folders, _ = re.split(r"[\\/]", match[0])
     return any(" " in folder for folder in folders)
 
 
-def _random(match: re.Match[str]) -> bool:
+def _is_random_secret(match: re.Match[str]) -> bool:
     """Whether it is a secret, which nobody would say: its kinds of characters keep changing.
 
     Of 500 random tokens of 24 letters and digits nine in ten are found (seeds 0 to 499).
@@ -445,20 +459,22 @@ _FORMS: Final = (
         r"(?:(?:25[0-5]|2[0-4][0-9]|1?[0-9]{1,2})(?:\.(?=[0-9])|(?![0-9]))){4}"
         r"(?<=[0-9])(?::[0-9]{1,5})?(?!\.?[0-9])(?![A-Za-z_])"
     ),
-    _Rule(rf"(?<![\w:])(?:{_HEX}{{0,4}}:){{2,7}}{_HEX}{{0,4}}(?![\w:])", _ip6),
+    _Rule(rf"(?<![\w:])(?:{_HEX}{{0,4}}:){{2,7}}{_HEX}{{0,4}}(?![\w:])", _is_ip6),
     _Rule(
         r"(?<![\w-])(?<!\w\.)(?P<name>(?:[\w-]{1,63}\.){1,20}[A-Za-z]{2,12})"
         r"(?P<port>:[0-9]{1,5})?(?![\w-])(?!\.\w)(?:/(?:[\w@+~%$=&#*/-]|\.(?=\w))*+)?",
-        _host,
+        _is_host,
     ),
     _Rule(r"(?<![\w.-])[A-Za-z]\w*+(?:-\w++)+:[0-9]{4,5}(?![\w.:])"),
     # "/home/ada lovelace/x", C:\Users\bob and \\server\share, app\models\user.py
-    _Rule(r"(?<=[\"'])(?:~?/|[A-Za-z]:[\\/])[^\"'\n<>]{1,300}(?=[\"'])", _spaced),
+    _Rule(r"(?<=[\"'])(?:~?/|[A-Za-z]:[\\/])[^\"'\n<>]{1,300}(?=[\"'])", _is_spaced_path),
     _Rule(_START + r"(?:[A-Za-z]:[\\/](?=\w{2})|\\\\[\w.-]{1,64}\\\w)[^\s\"'`<>|:*?;,)\]}]*"),
     _Rule(r"(?<![\w.\\-])[\w.-]++(?:\\[\w.-]+)*\\[\w-]+\.[A-Za-z]\w{0,4}" + _END),
     # src/app/user.py, ../x, ~/x; /home/bob/x
-    _Rule(r"(?<![\w.@+~%$/-])[\w.@+~%$-]++(?:/[\w.@+~%$=&#*-]*+)++", _relative),
-    _Rule(r"(?<![\w./~\\])/{1,3}(?![/*])[\w.@+~%$=&#-]++(?:/[\w.@+~%$=&#*-]*+)*+", _absolute),
+    _Rule(r"(?<![\w.@+~%$/-])[\w.@+~%$-]++(?:/[\w.@+~%$=&#*-]*+)++", _is_relative_path),
+    _Rule(
+        r"(?<![\w./~\\])/{1,3}(?![/*])[\w.@+~%$=&#-]++(?:/[\w.@+~%$=&#*-]*+)*+", _is_absolute_path
+    ),
 )
 _NUMBERED: Final = (
     # ABC-123, 3f2a9c1b
@@ -476,7 +492,7 @@ _NUMBERED: Final = (
     # 4111 1111 1111 1111, +351 912 345 678
     _Rule(r"(?<![\d.,])\+?\d{1,4}(?:[ -](?!000)\d{3,4}){2,6}(?![.,]?\d)"),
     # a8Kd92mXq0ZpL3vT7w
-    _Rule(_START + r"[A-Za-z0-9]{10,}+" + _END, _random, SECRET),
+    _Rule(_START + r"[A-Za-z0-9]{10,}+" + _END, _is_random_secret, SECRET),
 )
 _PLACES: Final = (*(_Rule(pattern, stand_in=SECRET) for pattern in _SECRETS), *_FORMS)
 """Every pattern looks at a character a bounded number of times: it starts where a run of its

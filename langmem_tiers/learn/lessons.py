@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.reading import exact_words
 from langmem_tiers.core.types import REFLEXION
-from langmem_tiers.learn.reflexion import is_transient
+from langmem_tiers.learn.reflexion import is_transient_failure
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.matching import Candidate, judge, likeness, read_rows, recollection
@@ -54,17 +54,17 @@ own choice."""
 class Evidence(NamedTuple):
     """What is known of the failures at hand."""
 
-    signed: frozenset[str]
+    signatures: frozenset[str]
     """Their signatures, in their tool and in none."""
-    in_tools: frozenset[str]
+    any_tool_signatures: frozenset[str]
     """Those of failures whose tool is not known, in each tool there is."""
     rarity: Mapping[str, float]
     """Of each signature the logarithm of how many times more failures there are in all."""
     tools: frozenset[str]
-    asked: str
+    question: str
 
 
-def lessons(
+def find_lessons(
     ask: RecallQuery,
     reader: Reader,
     store: StoreFlows,
@@ -89,12 +89,12 @@ def lessons(
     """
     if not (ask.limit and (failures or tools or ask.query.strip())):
         return [], []
-    texts = [ask.query, *(failure.said for failure in failures)] if approach is None else []
+    texts = [ask.query, *(failure.plain_text for failure in failures)] if approach is None else []
     sought = replace(ask, query="\n".join(filter(None, texts)))
     yield from store.refresh_state()
     moment, vectors = store.moment(), Vectors()
     yield from vectors.add([sought.query] if sought.query.strip() else [], store.options)
-    in_tools = yield from _in_tools(failures, ask.tenant)
+    in_tools = yield from _sign_in_each_tool(failures, ask.tenant)
     signed = [str(same) for failure in failures for same in (failure, replace(failure, tool=None))]
     signatures = [*dict.fromkeys((*signed, *in_tools))]
     prepared = sought_for(sought, vectors, moment, reader, store.options.index)
@@ -107,7 +107,7 @@ def lessons(
     answers = yield Query((*before, *calls), commit=True)
     rows, *counts = answers[len(before) :]
     candidates, searched = read_rows(rows, store.distance)
-    candidates = [candidate for candidate in candidates if _is_of(candidate, approach)]
+    candidates = [candidate for candidate in candidates if _is_for_approach(candidate, approach)]
     alike = likeness(candidates, prepared.question, searched, reader.words)
     judged = judge(candidates, prepared.question, searched, reader.weights, alike)
     recalled = [
@@ -117,38 +117,38 @@ def lessons(
     rarity, asked = _rarity(dict(*counts)), " ".join(ask.query.split())
     evidence = Evidence(frozenset(signed), frozenset(in_tools), rarity, named, asked)
     floor = NO_FLOOR if vectors.failed else DEFAULT_FLOOR
-    best = _ranked(recalled, evidence, floor, tools)[: ask.limit]
+    best = _rank_lessons(recalled, evidence, floor, tools)[: ask.limit]
     return [memory for memory, _ in best], [row for _, row in best]
 
 
-Found = tuple[Recollection, Candidate]
+LessonRow = tuple[Recollection, Candidate]
 
 
-def _ranked(
-    recalled: Sequence[Found], evidence: Evidence, floor: Floor, tools: Sequence[str]
-) -> list[Found]:
+def _rank_lessons(
+    recalled: Sequence[LessonRow], evidence: Evidence, floor: Floor, tools: Sequence[str]
+) -> list[LessonRow]:
     """Rank what matters, the best first: each advice once, and no attempt beside its lesson."""
-    shares = _shares_of_words(evidence.asked, [memory for memory, _ in recalled])
+    shares = _word_shares(evidence.question, [memory for memory, _ in recalled])
     scored = [
-        (scored_by(memory, evidence, share), row)
+        (score_lesson(memory, evidence, share), row)
         for (memory, row), share in zip(recalled, shares, strict=True)
     ]
     least = floor.least_lesson(max((memory.match for memory, _ in scored), default=0.0))
-    asked = bool(evidence.asked)
-    wanted = [pair for pair in scored if _matters(pair[0], least, tools, asked=asked)]
+    asked = bool(evidence.question)
+    wanted = [pair for pair in scored if _is_relevant(pair[0], least, tools, asked=asked)]
     wanted.sort(key=lambda each: (-each[0].score, each[0].namespace, each[0].key))
     answered = {
-        _text(memory, "signature") for memory, _ in wanted if memory.memory_type == REFLEXION
+        _text_field(memory, "signature") for memory, _ in wanted if memory.memory_type == REFLEXION
     }
-    distinct: dict[str, Found] = {}
+    distinct: dict[str, LessonRow] = {}
     for memory, row in wanted:
-        if memory.memory_type == REFLEXION or _text(memory, "signature") not in answered:
-            advice = _text(memory, "improved_approach") or _text(memory, "worked")
+        if memory.memory_type == REFLEXION or _text_field(memory, "signature") not in answered:
+            advice = _text_field(memory, "improved_approach") or _text_field(memory, "worked")
             distinct.setdefault(advice or memory.content, (memory, row))
     return list(distinct.values())
 
 
-def _in_tools(failures: Sequence[Signature], tenant: str) -> Flow[list[str]]:
+def _sign_in_each_tool(failures: Sequence[Signature], tenant: str) -> Flow[list[str]]:
     """Failures of no tool as they are signed in each tool that the tenant knows failures of."""
     bare = [failure for failure in failures if failure.tool is None]
     (rows,) = (yield Query((Call("failed_tools", {"tenant": tenant}),))) if bare else ([],)
@@ -164,14 +164,16 @@ def _rarity(counts: Mapping[str | None, int]) -> dict[str, float]:
     }
 
 
-def _is_of(row: Candidate, approach: str | None) -> bool:
+def _is_for_approach(row: Candidate, approach: str | None) -> bool:
     if approach is None:
         return True
     tried, instead = (row.value.get(name) for name in ("original_approach", "improved_approach"))
-    return bool(tried == approach != instead) and not is_transient(str(row.value.get("signature")))
+    return bool(tried == approach != instead) and not is_transient_failure(
+        str(row.value.get("signature"))
+    )
 
 
-def _shares_of_words(asked: str, memories: Sequence[Recollection]) -> list[float]:
+def _word_shares(asked: str, memories: Sequence[Recollection]) -> list[float]:
     """The share of the words asked that each memory has; what tells them apart counts more."""
     sought = sorted(set(exact_words(asked)))
     memory_words = [frozenset(exact_words(memory.content)) for memory in memories]
@@ -186,15 +188,15 @@ def _shares_of_words(asked: str, memories: Sequence[Recollection]) -> list[float
     ]
 
 
-def scored_by(memory: Recollection, evidence: Evidence, share: float) -> Recollection:
+def score_lesson(memory: Recollection, evidence: Evidence, share: float) -> Recollection:
     """A lesson that has this share of the words, with its score and what that adds up from."""
     value, tries = memory.value, memory.success_count + memory.failure_count
     signature, tool = value.get("signature"), value.get("tool")
-    alike = 1.0 if signature in evidence.signed else IN_ANY_TOOL
-    is_same = signature in evidence.signed or signature in evidence.in_tools
+    alike = 1.0 if signature in evidence.signatures else IN_ANY_TOOL
+    is_same = signature in evidence.signatures or signature in evidence.any_tool_signatures
     task = " ".join(str(value.get("task_id") or "").split())
     # a short name may be of another one
-    asked = len(task) >= _TASK and f"{evidence.asked} ".startswith(f"{task} ")
+    asked = len(task) >= _TASK and f"{evidence.question} ".startswith(f"{task} ")
     succeeds = _log_odds((memory.success_count + 1) / (tries + 2))  # the mean of the posterior
     parts = {
         "match": _log_odds(max(memory.match, _LEAST)) - _log_odds(_LEAST),
@@ -213,7 +215,7 @@ def _log_odds(chance: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def _matters(memory: Recollection, least: float, tools: Sequence[str], *, asked: bool) -> bool:
+def _is_relevant(memory: Recollection, least: float, tools: Sequence[str], *, asked: bool) -> bool:
     """Whether it is of the failure, or matches well enough, or is a lesson of a tool asked for.
 
     An attempt matches nothing but what is asked.
@@ -225,7 +227,7 @@ def _matters(memory: Recollection, least: float, tools: Sequence[str], *, asked:
     return memory.value.get("tool") in tools or memory.match >= least
 
 
-def _text(memory: Recollection, field: str) -> str:
+def _text_field(memory: Recollection, field: str) -> str:
     """Return a text of a value; a value that was put there may hold anything."""
     text = memory.value.get(field)
     return text if isinstance(text, str) else ""

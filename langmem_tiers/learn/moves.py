@@ -28,8 +28,15 @@ from langmem_tiers.learn.outcome import (
     beta_interval,
     chance_of_harm,
 )
-from langmem_tiers.learn.promote import EVERYBODYS, PAGE, Near, Promoting, assess, evidence
-from langmem_tiers.learn.promotion_rules import Candidate, PromotionDecision
+from langmem_tiers.learn.promote import (
+    ALL_USERS,
+    PAGE,
+    NearMemory,
+    PromotionJob,
+    plan_promotion,
+    read_evidence,
+)
+from langmem_tiers.learn.promotion_rules import PromotionCandidate, PromotionDecision
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, retried_on_conflict, rows_of
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
@@ -87,7 +94,7 @@ class _Event(NamedTuple):
         return context.reaches(str(self.tier), decode_namespace(context.root, self.namespace))
 
 
-class Doubted(NamedTuple):
+class DemotionCandidate(NamedTuple):
     """A memory that was promoted or learned, and what its outcomes say."""
 
     id: int
@@ -109,12 +116,12 @@ def demote_all(
     tenant, seen = context.root, {"user_id": context.user_id, "everybody": False}
     results: list[Demotion] = []
     after = 0
-    while page := (yield from doubted(tenant, policy, after, PAGE, seen)):
+    while page := (yield from find_demotion_candidates(tenant, policy, after, PAGE, seen)):
         for candidate in page:
             move = None
             if candidate.decision.demote:
                 named, reasons = str(uuid4()), list(map(str, candidate.decision.reasons))
-                lock = lock_call(_keys(tenant, candidate.namespace, candidate.key), options)
+                lock = lock_call(_keys_to_lock(tenant, candidate.namespace, candidate.key), options)
                 record = demotion_call(
                     tenant, (candidate.id, candidate.tier), named, reasons, moment
                 )
@@ -132,13 +139,13 @@ def demote_all(
     return results
 
 
-def doubted(
+def find_demotion_candidates(
     tenant: str,
     policy: rules.PromotionPolicy,
     after: int,
     limit: int,
-    seen: Mapping[str, object] = EVERYBODYS,
-) -> Flow[list[Doubted]]:
+    seen: Mapping[str, object] = ALL_USERS,
+) -> Flow[list[DemotionCandidate]]:
     """What was promoted and failed a run since, and what was learned and held out, by id.
 
     One that is both is judged by both, and demoted if either says so.
@@ -150,10 +157,12 @@ def doubted(
         Call("harm_candidates", {**page, **learned}),
     )
     promoted, tried = yield Query(calls, commit=True)
-    by_id: dict[int, Doubted] = {}
+    by_id: dict[int, DemotionCandidate] = {}
     for id_, namespace, key, _, updated_at, successes, failures in promoted:
         decision = rules.should_demote(successes, failures, policy)
-        by_id[id_] = Doubted(id_, namespace, key, updated_at, Tier.LONG_TERM.value, decision)
+        by_id[id_] = DemotionCandidate(
+            id_, namespace, key, updated_at, Tier.LONG_TERM.value, decision
+        )
     for id_, namespace, key, _, updated_at, *outcomes, tier, content in tried:
         *each, successes, tries = outcomes
         counts = HoldoutCounts(*each)
@@ -161,7 +170,7 @@ def doubted(
         decision = rules.should_hold_back(counts.tries, harm, policy)
         if id_ not in by_id or not by_id[id_].decision.demote:
             place = id_, namespace, key, updated_at, tier
-            by_id[id_] = Doubted(*place, decision, counts, content)
+            by_id[id_] = DemotionCandidate(*place, decision, counts, content)
     return sorted(by_id.values(), key=lambda candidate: candidate.id)[:limit]
 
 
@@ -182,7 +191,7 @@ def demotion_call(
 
 
 @retried_on_conflict
-def rollback(
+def undo_move(
     context: MemoryContext, move: str, options: StoreOptions, moment: Moment
 ) -> Flow[bool]:
     """Undo a move of what a context looks after; False if it was undone before.
@@ -195,10 +204,10 @@ def rollback(
     tenant = context.root
     params = {"tenant": tenant, "event": move, "alive_at": moment.alive_at}
     rows = yield from rows_of("event", **params)
-    unlocked = _event(rows, move, context)
-    lock = lock_call(_keys(tenant, unlocked.namespace or "", unlocked.key or ""), options)
+    unlocked = _own_event(rows, move, context)
+    lock = lock_call(_keys_to_lock(tenant, unlocked.namespace or "", unlocked.key or ""), options)
     _, rows = yield Query((lock, Call("event", params)))
-    event = _event(rows, move, context)
+    event = _own_event(rows, move, context)
     if event.undone_at is not None:
         return False
     archive = None
@@ -206,7 +215,7 @@ def rollback(
         ids = [id_ for id_ in (event.target, event.id) if id_ is not None]
         (held,) = yield Query((Call("archived_among", {"tenant": tenant, "ids": ids}),))
         archive = next((str(row[1]) for row in held), None)
-    _check(event, archive)
+    _check_undo(event, archive)
     undo = Call(_UNDO[event.kind], {**params, "id": event.id, "now": moment.now})
     gone = Write(place=Place(tenant, event.namespace or ""), key=event.key or "", value=None)
     removed = delete_calls([gone], TIERS) if event.kind == "promoted" else ()
@@ -215,7 +224,7 @@ def rollback(
     return True
 
 
-def _event(rows: Sequence[tuple[Any, ...]], move: str, context: MemoryContext) -> _Event:
+def _own_event(rows: Sequence[tuple[Any, ...]], move: str, context: MemoryContext) -> _Event:
     if not rows or not _Event(*rows[0]).is_of(context):
         raise InvalidInputError(
             f"there is no move {move!r}: take the `move` of a promotion, a demotion, a retraction…"
@@ -223,7 +232,7 @@ def _event(rows: Sequence[tuple[Any, ...]], move: str, context: MemoryContext) -
     return _Event(*rows[0])
 
 
-def _check(event: _Event, archive: str | None) -> None:
+def _check_undo(event: _Event, archive: str | None) -> None:
     if event.kind not in _UNDO:
         raise RollbackError(f"{event.event!r} is no move: delete the lesson instead")
     if archive is not None:
@@ -251,7 +260,7 @@ def _check(event: _Event, archive: str | None) -> None:
         )
 
 
-def _keys(tenant: str, namespace: str, key: str) -> list[tuple[str, str, str]]:
+def _keys_to_lock(tenant: str, namespace: str, key: str) -> list[tuple[str, str, str]]:
     return [(tenant, "", LOCK), (tenant, namespace, key)]
 
 
@@ -339,7 +348,7 @@ class Explanation:
     """Where its true rate of success lies, with a confidence of 95 %, over a uniform prior."""
     decision: PromotionDecision | None
     """Whether the policy would promote it now; None outside working, and of what was promoted."""
-    near: tuple[Near, ...]
+    near: tuple[NearMemory, ...]
     """What is near to it in working, in any project, and says something else: that is no evidence;
     empty where nothing is decided."""
     history: tuple[MoveRecord, ...]
@@ -395,13 +404,15 @@ class Explanation:
         return f"{self.access_count} accesses, {of_tries}; projects: {projects}"
 
 
-def explain(memory_id: int, job: Promoting, context: MemoryContext) -> Flow[Explanation]:
+def read_explanation(
+    memory_id: int, job: PromotionJob, context: MemoryContext
+) -> Flow[Explanation]:
     """Read all that is known of a memory in that context, in two round trips.
 
     Raises:
         InvalidInputError: if it was removed meanwhile.
     """
-    candidates = yield from evidence(job.tenant, [memory_id])
+    candidates = yield from read_evidence(job.tenant, [memory_id])
     params = {**context.whose, "id": memory_id}
     names = ("history_of", "relatives", "derivation")
     standing = Call("standing", {"tenant": job.tenant, "ids": [memory_id]})
@@ -409,14 +420,14 @@ def explain(memory_id: int, job: Promoting, context: MemoryContext) -> Flow[Expl
     if not (candidates and rows):
         raise InvalidInputError("the memory was removed meanwhile: there is nothing to explain")
     history, relatives, edges = answers
-    plan = assess(candidates[0], job)
+    plan = plan_promotion(candidates[0], job)
     memory = plan.candidate
     _, state, state_at, began, ended, recorded_at, *_ = rows[0]
     if state is None and memory.successor is not None and memory.successor["state"] != "demoted":
         state = "consolidated"  # what was promoted is told to be that
         risen = [at for _, kind, at, _, undone in history if kind in _RISEN and undone is None]
         state_at = max(risen, default=None)
-    related = [_relative(row, context) for row in relatives]
+    related = [_read_relative(row, context) for row in relatives]
     sources, successors, derived = (
         tuple(each for each in related if each.role == role)
         for role in ("source", "successor", "derived")
@@ -444,11 +455,13 @@ def explain(memory_id: int, job: Promoting, context: MemoryContext) -> Flow[Expl
         sources=sources,
         successors=successors,
         derived=derived,
-        origins=tuple(_origins(memory, edges, context)),
+        origins=tuple(_trace_origins(memory, edges, context)),
     )
 
 
-def _origins(memory: Candidate, edges: Sequence[Row], context: MemoryContext) -> Iterator[Origin]:
+def _trace_origins(
+    memory: PromotionCandidate, edges: Sequence[Row], context: MemoryContext
+) -> Iterator[Origin]:
     """All that a memory came from, nearest first."""
     of: dict[int, list[Row]] = {}
     for edge in edges:
@@ -462,7 +475,7 @@ def _origins(memory: Candidate, edges: Sequence[Row], context: MemoryContext) ->
                 visited.add(origin)
                 waiting.append((origin, (*path, key), by or replaced))
                 place = decode_namespace(context.root, namespace)
-                content = said_beside(value, state, Tier(tier), place, context)
+                content = visible_content(value, state, Tier(tier), place, context)
                 yield Origin((*path, key), place, Tier(tier), state, content, by or replaced)
 
 
@@ -472,7 +485,7 @@ def move_record(row: Row) -> MoveRecord:
     return MoveRecord(move, kind, at, tuple(detail.get("reasons", ())), undone_at)
 
 
-def said_beside(
+def visible_content(
     value: Mapping[str, Any],
     state: str | None,
     tier: Tier,
@@ -483,8 +496,8 @@ def said_beside(
     return visible_text(value, state) if context.reaches(tier, namespace) else ""
 
 
-def _relative(row: Row, context: MemoryContext) -> Relative:
+def _read_relative(row: Row, context: MemoryContext) -> Relative:
     role, namespace, key, tier, state, value = row
     place = decode_namespace(context.root, namespace)
-    content = said_beside(value, state, Tier(tier), place, context)
+    content = visible_content(value, state, Tier(tier), place, context)
     return Relative(role, place, key, Tier(tier), state, content)

@@ -91,11 +91,11 @@ def _tail(least: int, tries: int, rate: float) -> float:
 
 def beta_interval(successes: int, failures: int, confidence: float) -> Interval:
     """Where the true rate lies, over a uniform prior, with equal chances on both sides."""
-    low = _exceeded(successes, failures, (1 - confidence) / 2)
-    return Interval(low, 1 - _exceeded(failures, successes, (1 - confidence) / 2))
+    low = _quantile(successes, failures, (1 - confidence) / 2)
+    return Interval(low, 1 - _quantile(failures, successes, (1 - confidence) / 2))
 
 
-def _exceeded(successes: int, failures: int, chance: float) -> float:
+def _quantile(successes: int, failures: int, chance: float) -> float:
     """The rate that the true one is at most with this chance."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
@@ -139,12 +139,12 @@ def chance_of_harm(counts: HoldoutCounts, usual: float) -> float:
     shown to or held out of, begun with as many of the `usual` rate of whatever runs there are. The
     difference is taken as normal.
     """
-    own = _expected(counts.shown_successes + counts.held_successes, counts.tries, usual)
+    own = _mean_rate(counts.shown_successes + counts.held_successes, counts.tries, usual)
     shown = _posterior(counts.shown_successes, counts.shown_tries, own)
-    return _less(shown, _posterior(counts.held_successes, counts.held_tries, own))
+    return _chance_less(shown, _posterior(counts.held_successes, counts.held_tries, own))
 
 
-def doubted(counts: HoldoutCounts, usual: float) -> float:
+def holdout_share(counts: HoldoutCounts, usual: float) -> float:
     """Return the share of runs that a memory is to be held out of, as far as it seems to harm.
 
     What was learned came from a failure, so its task is taken for harder than the `usual` one until
@@ -154,21 +154,21 @@ def doubted(counts: HoldoutCounts, usual: float) -> float:
     """
     shown = _posterior(counts.shown_successes, counts.shown_tries, usual, _USUAL_RUNS)
     tries = counts.held_tries + _FAILED_WITHOUT
-    harm = _less(shown, _posterior(counts.held_successes, tries, usual, _USUAL_RUNS))
+    harm = _chance_less(shown, _posterior(counts.held_successes, tries, usual, _USUAL_RUNS))
     return min(_MOST_HELD, max(0.0, _STEEP * (harm - _DOUBTFUL)))
 
 
-def _less(rate: NormalDist, other: NormalDist) -> float:
+def _chance_less(rate: NormalDist, other: NormalDist) -> float:
     """Tell how likely one rate is less than another."""
     return NormalDist(rate.mean - other.mean, math.hypot(rate.stdev, other.stdev)).cdf(0)
 
 
 def _posterior(successes: int, tries: int, usual: float, prior: float = _PRIOR) -> NormalDist:
-    mean = _expected(successes, tries, usual, prior)
+    mean = _mean_rate(successes, tries, usual, prior)
     return NormalDist(mean, math.sqrt(mean * (1 - mean) / (tries + prior + 1)))
 
 
-def _expected(successes: int, tries: int, usual: float, prior: float = _PRIOR) -> float:
+def _mean_rate(successes: int, tries: int, usual: float, prior: float = _PRIOR) -> float:
     return (successes + prior * usual) / (tries + prior)
 
 
@@ -265,16 +265,16 @@ _SHORTEST: Final = 3
 """Letters of a word that tells something; a number may have fewer."""
 
 
-def not_taken_up(shown: Mapping[K, str], question: str, answer: str) -> set[K]:
+def unused_memories(shown: Mapping[K, str], question: str, answer: str) -> set[K]:
     """Which memories an answer took nothing of, by their texts.
 
     It took one up that shares two words with the answer, or as many as either has, and with neither
     the question nor any other memory. Of a memory without a word of its own nothing can be said: it
     is not among them. An answer may be words and calls, as text.
     """
-    stems = {key: _stems(text) for key, text in shown.items()}
+    stems = {key: _word_stems(text) for key, text in shown.items()}
     common = Counter(word for each in stems.values() for word in each)
-    question_stems, answer_stems = _stems(question), _stems(answer)
+    question_stems, answer_stems = _word_stems(question), _word_stems(answer)
     own = {
         key: {word for word in each - question_stems if common[word] == 1}
         for key, each in stems.items()
@@ -285,12 +285,12 @@ def not_taken_up(shown: Mapping[K, str], question: str, answer: str) -> set[K]:
     }
 
 
-def _stems(text: str) -> frozenset[str]:
+def _word_stems(text: str) -> frozenset[str]:
     tokens = words(head_and_tail(text))
     return frozenset(stem(word) for word in tokens if len(word) >= _SHORTEST or word.isdigit())
 
 
-class Said(NamedTuple):
+class Exchange(NamedTuple):
     """What a run was asked, and what it said or called after it was shown memories."""
 
     question: str
@@ -302,7 +302,7 @@ class Said(NamedTuple):
         return re.search(called, self.answer) is not None
 
 
-class Showing(NamedTuple):
+class Exposure(NamedTuple):
     """For which run memories are recalled, and which share of them it goes without."""
 
     run: Run
@@ -326,14 +326,17 @@ class OutcomeReport:
     the runs with them, and they are not credited."""
 
 
-def noted(
-    memories: Sequence[Recollection], context: MemoryContext, showing: Showing | None, now: datetime
+def record_exposures(
+    memories: Sequence[Recollection],
+    context: MemoryContext,
+    showing: Exposure | None,
+    now: datetime,
 ) -> Flow[list[Recollection]]:
     """Note what is put before a run, and what is held out of it; what is to be shown."""
     if showing is None or not memories:
         return list(memories)
     places = [(encode_namespace(memory.namespace).namespace, memory.key) for memory in memories]
-    held = yield from _held_out(memories, places, context.whose, showing)
+    held = yield from _choose_held_out(memories, places, context.whose, showing)
     params = {
         **context.whose,
         "run": showing.run.id,
@@ -349,11 +352,11 @@ def noted(
     return [memory for memory, out in zip(memories, held, strict=True) if not out]
 
 
-def _held_out(
+def _choose_held_out(
     memories: Sequence[Recollection],
     places: Sequence[tuple[str, str]],
     whose: Mapping[str, str | None],
-    showing: Showing,
+    showing: Exposure,
 ) -> Flow[list[bool]]:
     """Whether the run goes without each; what it went without, or was shown, stays so.
 
@@ -378,23 +381,23 @@ def _held_out(
         decided = {(row[0], row[1]): bool(row[6]) for row in rows if row[6] is not None}
         for place, count in counts.items():
             if count.tries >= ENOUGH:
-                shares[place] = max(HOLDOUT, doubted(count, rate))
+                shares[place] = max(HOLDOUT, holdout_share(count, rate))
     held = []
     for place, memory in zip(places, memories, strict=True):
         share = shares.get(place, usual_share)
         name = "\0".join((*memory.namespace, memory.key))
-        held.append(decided.get(place, share > 0 and held_out(run, name, share)))
+        held.append(decided.get(place, share > 0 and is_held_out(run, name, share)))
     return held
 
 
-def settle(
+def credit_outcome(
     run: str,
     context: MemoryContext,
     *,
     success: bool,
     now: datetime,
     shown: Sequence[Recollection] | None = None,
-    exchange: Said | None = None,
+    exchange: Exchange | None = None,
 ) -> Flow[OutcomeReport]:
     """Credit what was shown to a run, or to any attempt of it, and is not credited yet.
 
@@ -420,13 +423,13 @@ def settle(
         _, rows = yield Query((calls.pop(), texts))
         contents = {row[0]: content_of(row[1]) for row in rows}
         heeded = {row[0] for row in rows if exchange.calls(row[1].get("tool"))}
-        params["unused"] = sorted(not_taken_up(contents, *exchange) - heeded)
+        params["unused"] = sorted(unused_memories(contents, *exchange) - heeded)
     calls.append(Call("settle" if shown is None else "settle_shown", params))
     *_, (row,) = yield Query(tuple(calls), commit=True)
     return OutcomeReport(success=success, credited=row[0], held_out=row[1], unused=row[2])
 
 
-def held_out(run: str, place: str, share: float) -> bool:
+def is_held_out(run: str, place: str, share: float) -> bool:
     """Whether a run goes without a memory that it would have been given.
 
     `place` says which memory: its namespace and key as one text. Of the pairs of a run and a
@@ -449,7 +452,7 @@ class LearningStats(MemoryStats):
     runs is with it than without, with intervals that hold for all of them together at 95 %."""
 
 
-def uplift_of(context: MemoryContext) -> Flow[Mapping[tuple[tuple[str, ...], str], Uplift]]:
+def read_uplifts(context: MemoryContext) -> Flow[Mapping[tuple[tuple[str, ...], str], Uplift]]:
     """What each memory that who asks sees, and that was ever held out, does to runs."""
     tenant = context.root
     rows = yield from rows_of("holdout_counts", **context.whose)

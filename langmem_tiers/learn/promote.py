@@ -24,7 +24,11 @@ from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import content_of, provenance_of, trust_of
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.learn import general, promotion_rules
-from langmem_tiers.learn.promotion_rules import Candidate, PromotionDecision, PromotionPolicy
+from langmem_tiers.learn.promotion_rules import (
+    PromotionCandidate,
+    PromotionDecision,
+    PromotionPolicy,
+)
 from langmem_tiers.postgres.flow import (
     Ask,
     Call,
@@ -50,18 +54,18 @@ PAGE = 50
 """Candidates that are read at once."""
 TRIES = 3
 """How often a move looks anew for what teaches the same, when that was not locked yet."""
-LABELS = ("project_id", "agent_id", "session_id", "user_id")
+LABEL_FIELDS = ("project_id", "agent_id", "session_id", "user_id")
 """Fields of a value that name where it came from."""
-NAMED: Final = 5
+MOST_SIMILAR: Final = 5
 """How many that are near are named of a memory."""
-NEEDS: Final = "needs general words"
+NEEDS_WORDS: Final = "needs general words"
 """Why what is worthy stays."""
-EVERYBODYS: Final = {"user_id": None, "everybody": True}
+ALL_USERS: Final = {"user_id": None, "everybody": True}
 """What is of any user of the tenant is looked at: its owner's way."""
 _CHANGED: Final = "what teaches the same changed meanwhile: promote again"
 
 
-class Near(NamedTuple):
+class NearMemory(NamedTuple):
     """A memory that is near to another, and not equal: the same, or the opposite.
 
     It is no evidence, and stays, until somebody judges.
@@ -93,7 +97,7 @@ class Promotion:
     """Keys of all memories that live on in the successor by this move."""
     decision: PromotionDecision | None = None
     reason: str = "promoted"
-    near: tuple[Near, ...] = ()
+    near: tuple[NearMemory, ...] = ()
     """What is near in working memory, in any project, and says something else: it was not counted,
     and stays as it is."""
 
@@ -105,7 +109,7 @@ class Promotion:
         return f"{self.key} {verb}: {self.reason}{why}{beside}"
 
 
-class Promoting(NamedTuple):
+class PromotionJob(NamedTuple):
     """What holds for all moves of one call."""
 
     tenant: str
@@ -117,58 +121,58 @@ class Promoting(NamedTuple):
     """When the call began, by which it judges."""
     clock: Callable[[], Moment]
     """The moment anew: a model may have taken long."""
-    named: Callable[[int], str] = lambda _: str(uuid4())
+    name_move: Callable[[int], str] = lambda _: str(uuid4())
     """Names the move of a memory, by its id."""
     check: Check | None = None
-    seen: Mapping[str, object] = EVERYBODYS
+    user_params: Mapping[str, object] = ALL_USERS
     """The parameters that say whose memories are looked at."""
-    same: Mapping[int, Collection[int]] = MappingProxyType({})
+    judged_same: Mapping[int, Collection[int]] = MappingProxyType({})
     """Of a memory, by its id, those that somebody judged to say the same."""
 
 
-class Plan(NamedTuple):
+class PromotionPlan(NamedTuple):
     """A decision about a memory, what it goes by, and what goes along with it."""
 
-    candidate: Candidate
-    alike: list[dict[str, Any]]
+    candidate: PromotionCandidate
+    duplicates: list[dict[str, Any]]
     """What is near to it, says the same and is trusted alike: it counts, and goes along."""
-    unlike: list[dict[str, Any]]
+    similar: list[dict[str, Any]]
     """The nearest that say it otherwise, or say the opposite; `NAMED` at most."""
-    evidence: Candidate
+    evidence: PromotionCandidate
     """The memory with the outcomes and projects of all that goes along."""
     decision: PromotionDecision
-    settled: str | None
+    closed_reason: str | None
     """Why there is nothing to decide."""
 
     @property
     def worthy(self) -> bool:
         """Whether it has proven itself."""
-        return self.settled is None and self.decision.promote
+        return self.closed_reason is None and self.decision.promote
 
     @property
     def near_miss(self) -> bool:
         """True if it lacks but one thing to be promoted."""
-        return self.settled is None and len(self.decision.lacks) == 1
+        return self.closed_reason is None and len(self.decision.lacks) == 1
 
     @property
-    def near(self) -> tuple[Near, ...]:
+    def near(self) -> tuple[NearMemory, ...]:
         """What is near, and not counted."""
-        return tuple(Near(other["key"], 1.0 - other["distance"]) for other in self.unlike)
+        return tuple(NearMemory(other["key"], 1.0 - other["distance"]) for other in self.similar)
 
-    def stays(self, reason: str = "not proven yet") -> Promotion:
+    def not_promoted(self, reason: str = "not proven yet") -> Promotion:
         """It is not promoted, for this reason, or as there is nothing to decide."""
-        is_open = self.settled is None
+        is_open = self.closed_reason is None
         return Promotion(
             promoted=False,
             key=self.candidate.key,
             decision=self.decision if is_open else None,
-            reason=self.settled or reason,
+            reason=self.closed_reason or reason,
             near=self.near if is_open else (),
         )
 
     def labels(self, tenant: str) -> list[str]:
         """What its context and the projects that used it are called: nothing to tell others."""
-        own = [self.candidate.value.get(name) for name in LABELS]
+        own = [self.candidate.value.get(name) for name in LABEL_FIELDS]
         named = {name for name in (*own, *self.evidence.projects, tenant) if isinstance(name, str)}
         return sorted(named - {""})
 
@@ -176,7 +180,7 @@ class Plan(NamedTuple):
 # ---- promotion, from candidates to their moves ------------------------------------------------
 
 
-def promote_all(job: Promoting) -> Flow[list[Promotion]]:
+def promote_all(job: PromotionJob) -> Flow[list[Promotion]]:
     """Promote every memory of a tenant that the policy finds worthy; all that were judged.
 
     A memory of which a model says nothing usable stays, with the error as its reason. Where the
@@ -185,15 +189,15 @@ def promote_all(job: Promoting) -> Flow[list[Promotion]]:
     """
     promotions: list[Promotion] = []
     after = 0
-    while ids := (yield from candidates(job, after, PAGE)):
+    while ids := (yield from find_candidates(job, after, PAGE)):
         after, moved = ids[-1], set[str]()
-        for read in (yield from evidence(job.tenant, ids)):
+        for read in (yield from read_evidence(job.tenant, ids)):
             again = read.key in moved  # it may have gone along with one that said the same
-            for candidate in (yield from evidence(job.tenant, [read.id])) if again else [read]:
+            for candidate in (yield from read_evidence(job.tenant, [read.id])) if again else [read]:
                 if again and candidate.successor is not None:
                     continue
                 try:
-                    promotion = yield from promote_one(assess(candidate, job), job)
+                    promotion = yield from promote_one(plan_promotion(candidate, job), job)
                 except (ModelError, InvalidInputError) as error:
                     promotion = Promotion(promoted=False, key=candidate.key, reason=str(error))
                 moved.update(promotion.sources)
@@ -201,26 +205,28 @@ def promote_all(job: Promoting) -> Flow[list[Promotion]]:
     return promotions
 
 
-def promote_one(plan: Plan, job: Promoting, words: str | None = None) -> Flow[Promotion]:
+def promote_one(
+    plan: PromotionPlan, job: PromotionJob, words: str | None = None
+) -> Flow[Promotion]:
     """Promote a memory if it is worthy and for everybody; a model is asked before any lock."""
     if not plan.worthy:
-        return plan.stays()
-    fields = yield from general_form(plan, job, words)
+        return plan.not_promoted()
+    fields = yield from general_value(plan, job, words)
     if isinstance(fields, str):
-        return plan.stays(fields)
-    write = _successor(plan.candidate, fields, job)
+        return plan.not_promoted(fields)
+    write = _successor_write(plan.candidate, fields, job)
     vectors = yield from embed_writes([write], job.options)
-    return (yield from _move(plan, write, vectors, job))
+    return (yield from _apply_move(plan, write, vectors, job))
 
 
 # ---- evidence, and what the policy says of it -------------------------------------------------
 
 
-def candidates(job: Promoting, after: int, limit: int) -> Flow[list[int]]:
+def find_candidates(job: PromotionJob, after: int, limit: int) -> Flow[list[int]]:
     """The ids of memories that may have proven themselves, above this one."""
     rows = yield from rows_of(
         "promotion_candidates",
-        **job.seen,
+        **job.user_params,
         tenant=job.tenant,
         after=after,
         accesses=job.policy.min_access_count,
@@ -234,21 +240,23 @@ def candidates(job: Promoting, after: int, limit: int) -> Flow[list[int]]:
     return [row[0] for row in rows]
 
 
-def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Candidate]]:
+def read_evidence(tenant: str, ids: Sequence[int]) -> Flow[list[PromotionCandidate]]:
     """What speaks for and against these memories."""
     rows = yield from rows_of("promotion_evidence", tenant=tenant, ids=list(ids))
-    return [Candidate(*row) for row in rows]
+    return [PromotionCandidate(*row) for row in rows]
 
 
-def assess(candidate: Candidate, job: Promoting, among: Collection[int] | None = None) -> Plan:
+def plan_promotion(
+    candidate: PromotionCandidate, job: PromotionJob, among: Collection[int] | None = None
+) -> PromotionPlan:
     """Whether a memory has proven itself, with what says the same, if that is among these.
 
     Texts say the same that are equal, but for case, white space and what ends a sentence, and those
     that somebody judged to. Outcomes and projects of what says the same count, its accesses do not.
     """
-    text, same = normalise(candidate.content), job.same.get(candidate.id, ())
-    alike: list[dict[str, Any]] = []
-    unlike: list[dict[str, Any]] = []
+    text, same = normalise(candidate.content), job.judged_same.get(candidate.id, ())
+    duplicates: list[dict[str, Any]] = []
+    similar: list[dict[str, Any]] = []
     for near in candidate.near:
         expires = near["expires_at"]
         alive = expires is None or datetime.fromisoformat(expires) > job.moment.alive_at
@@ -257,21 +265,28 @@ def assess(candidate: Candidate, job: Promoting, among: Collection[int] | None =
             continue
         content = near["content"]
         if near["id"] not in same and (content is None or normalise(content) != text):
-            unlike.append(near)
+            similar.append(near)
         elif trust_of(near) == candidate.trust and (among is None or near["id"] in among):
-            alike.append(near)
-    own = candidate.value.get("project_id"), *(near["project_id"] for near in alike)
+            duplicates.append(near)
+    own = candidate.value.get("project_id"), *(near["project_id"] for near in duplicates)
     counted = candidate._replace(
-        success_count=candidate.success_count + sum(near["success_count"] for near in alike),
-        failure_count=candidate.failure_count + sum(near["failure_count"] for near in alike),
+        success_count=candidate.success_count + sum(near["success_count"] for near in duplicates),
+        failure_count=candidate.failure_count + sum(near["failure_count"] for near in duplicates),
         projects=sorted({name for name in (*own, *candidate.projects) if isinstance(name, str)}),
     )
     now = job.moment.now
     decision = promotion_rules.decide(counted, job.policy, now)
-    return Plan(candidate, alike, unlike[:NAMED], counted, decision, _settled(candidate, now))
+    return PromotionPlan(
+        candidate,
+        duplicates,
+        similar[:MOST_SIMILAR],
+        counted,
+        decision,
+        _reason_to_stay(candidate, now),
+    )
 
 
-def _settled(candidate: Candidate, now: datetime) -> str | None:
+def _reason_to_stay(candidate: PromotionCandidate, now: datetime) -> str | None:
     """Why there is nothing to decide."""
     if (heir := candidate.successor) is not None:
         risen = "it was promoted as" if heir["risen"] else "it lives on as"
@@ -290,17 +305,17 @@ def _settled(candidate: Candidate, now: datetime) -> str | None:
 
 # ---- what everybody is told of it -----------------------------------------------------------
 
-FAILURE = ("signature", "tool")
+FAILURE_FIELDS = ("signature", "tool")
 """Fields of a value that say what failed: kept together, if nothing of them identifies."""
-LISTS = ("tags", "entities")
+LIST_FIELDS = ("tags", "entities")
 """Fields of a value that are lists of words: those that name nobody are kept."""
-OPEN = ("emotional_valence", "success_metrics", "steps", "support", "success_rate")
+KEPT_WHOLE = ("emotional_valence", "success_metrics", "steps", "support", "success_rate")
 """Fields of a value that are kept as they are, or not at all if they name anybody."""
 _ADVICE: Final = "improved_approach"
 
 
-def general_form(
-    plan: Plan, job: Promoting, words: str | None = None
+def general_value(
+    plan: PromotionPlan, job: PromotionJob, words: str | None = None
 ) -> Flow[dict[str, Any] | str]:
     """A memory's value as everybody is told it, or why it stays: it needs general words.
 
@@ -311,33 +326,35 @@ def general_form(
         ModelError: if the model gave nothing usable. The flow may catch it and go on.
     """
     candidate, labels, value = plan.candidate, plan.labels(job.tenant), plan.candidate.value
-    around = yield from _around(candidate, labels, job)
+    vocabulary = yield from _read_vocabulary(candidate, labels, job)
     if words is None and job.generaliser is not None:
         call, acall = job.generaliser
         words = yield Ask(
             partial(call, candidate.content, labels), partial(acall, candidate.content, labels)
         )
         if words is None and candidate.user_id is None:
-            return f"{NEEDS}: the model finds it to be about its project alone"
+            return f"{NEEDS_WORDS}: the model finds it to be about its project alone"
     if words is not None:
         # a lesson that somebody said in general words advises that, and quotes nothing
         advice = {_ADVICE: words} if _ADVICE in value else {}
-        return {"content": words, **_fields(value, around, words), **advice}
+        return {"content": words, **_shared_fields(value, vocabulary, words), **advice}
     if candidate.user_id is None:
-        much = len(candidate.content) + sum(map(len, around.utterances))
-        why = yield from off_loop(partial(general.needs_words, value, around), much)
+        much = len(candidate.content) + sum(map(len, vocabulary.utterances))
+        why = yield from off_loop(partial(general.reason_to_rewrite, value, vocabulary), much)
         projects = plan.evidence.projects
         if why is None and len(projects) < job.policy.min_projects:  # it was judged by its use
             why = f"only {', '.join(projects) or 'one project'} knows it"
         if why is not None:
-            return f"{NEEDS}: {why}"
-    taught = {name: text for name in general.TAUGHT if isinstance(text := value.get(name), str)}
-    return {"content": candidate.content, **_fields(value, around), **taught}
+            return f"{NEEDS_WORDS}: {why}"
+    taught = {
+        name: text for name in general.LESSON_FIELDS if isinstance(text := value.get(name), str)
+    }
+    return {"content": candidate.content, **_shared_fields(value, vocabulary), **taught}
 
 
-def _around(
-    candidate: Candidate, labels: Sequence[str], job: Promoting
-) -> Flow[general.Neighbourhood]:
+def _read_vocabulary(
+    candidate: PromotionCandidate, labels: Sequence[str], job: PromotionJob
+) -> Flow[general.Vocabulary]:
     """What its words are compared with: what its project says and hears, and what others say."""
     alive = {"tenant": job.tenant, "alive_at": job.moment.alive_at}
     params = {"namespace": candidate.namespace, "id": candidate.id, "owner": candidate.user_id}
@@ -349,7 +366,7 @@ def _around(
     own, others = ([text for mine, text in rows if mine is which] for which in (True, False))
     index = job.options.index
     read = partial(
-        general.neighbourhood,
+        general.make_vocabulary,
         candidate.content,
         labels,
         own,
@@ -360,42 +377,44 @@ def _around(
     return (yield from off_loop(read, sum(map(len, (*own, *others)))))
 
 
-def _fields(
-    value: Mapping[str, Any], around: general.Neighbourhood, words: str | None = None
+def _shared_fields(
+    value: Mapping[str, Any], vocabulary: general.Vocabulary, words: str | None = None
 ) -> dict[str, Any]:
     """What everybody is told of a value beside what it says; it may hold anything by any name.
 
     Of what is told in general words, tags are kept that these or other projects have as well.
     """
     shared = {name: value[name] for name in ("importance", "boost") if is_number(value.get(name))}
-    failure = {name: value[name] for name in FAILURE if name in value}
-    if not general.identifying(" ".join(_texts(failure)), around.labels):
+    failure = {name: value[name] for name in FAILURE_FIELDS if name in value}
+    if not general.find_identifying(" ".join(_texts_in(failure)), vocabulary.labels):
         shared |= failure
-    for name in (name for name in OPEN if name in value):
-        if not any(any(general.names_in(text, around)) for text in _texts(value[name])):
+    for name in (name for name in KEPT_WHOLE if name in value):
+        if not any(any(general.find_names(text, vocabulary)) for text in _texts_in(value[name])):
             shared[name] = value[name]
-    for name in (name for name in LISTS if isinstance(value.get(name), list)):
+    for name in (name for name in LIST_FIELDS if isinstance(value.get(name), list)):
         listed = [word for word in value[name] if isinstance(word, str)]
-        if plain := [word for word in listed if general.is_plain(word, around, words)]:
+        if plain := [word for word in listed if general.names_nobody(word, vocabulary, words)]:
             shared[name] = plain
     return shared
 
 
-def _texts(value: object) -> Iterator[str]:
+def _texts_in(value: object) -> Iterator[str]:
     """All texts in a value, and its names."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         yield from map(str, value)
-        yield from (text for item in value.values() for text in _texts(item))
+        yield from (text for item in value.values() for text in _texts_in(item))
     elif isinstance(value, list):
-        yield from (text for item in value for text in _texts(item))
+        yield from (text for item in value for text in _texts_in(item))
 
 
 # ---- the move -------------------------------------------------------------------------------
 
 
-def _successor(candidate: Candidate, fields: Mapping[str, Any], job: Promoting) -> Write:
+def _successor_write(
+    candidate: PromotionCandidate, fields: Mapping[str, Any], job: PromotionJob
+) -> Write:
     """The write of what everybody learns, true when its source is; the same has the same key."""
     times = {"valid_from": candidate.valid_from, "valid_to": candidate.valid_to}
     true = {name: at.isoformat() for name, at in times.items() if at is not None}
@@ -418,13 +437,13 @@ def _successor(candidate: Candidate, fields: Mapping[str, Any], job: Promoting) 
 
 
 @retried_on_conflict
-def _move(
-    plan: Plan, write: Write, vectors: Mapping[str, PackedVector | None], job: Promoting
+def _apply_move(
+    plan: PromotionPlan, write: Write, vectors: Mapping[str, PackedVector | None], job: PromotionJob
 ) -> Flow[Promotion]:
     """The move itself, under the locks of all that it touches, if nothing changed meanwhile."""
     job = job._replace(moment=job.clock())  # a model was asked: some may have expired by now
     candidate, now = plan.candidate, job.moment.now
-    along = {each["id"]: datetime.fromisoformat(each["updated_at"]) for each in plan.alike}
+    along = {each["id"]: datetime.fromisoformat(each["updated_at"]) for each in plan.duplicates}
     versions = {candidate.id: candidate.updated_at, **along}
     params = {
         "tenant": job.tenant,
@@ -444,7 +463,7 @@ def _move(
         calls.append(job.check.looks(job.moment))
     places = [
         (candidate.namespace, candidate.key),
-        *((each["namespace"], each["key"]) for each in plan.alike),
+        *((each["namespace"], each["key"]) for each in plan.duplicates),
     ]
     locked = write.key
     for _ in range(TRIES):
@@ -453,7 +472,7 @@ def _move(
         _, sources, targets, rows, *looked = yield Query((lock, *calls))
         if job.check is not None:
             job.check.judges(looked[0])
-        target, against = _target(targets, candidate, write, job.policy)
+        target, against = _find_target(targets, candidate, write, job.policy)
         if target not in {None, write.key, locked}:
             locked = target
             yield Query((), commit=True)  # lets go of the locks: they are taken in one order
@@ -466,17 +485,17 @@ def _move(
         if candidate.id not in kept:
             against = "it changed meanwhile: promote again"
         else:  # outcomes may have come meanwhile
-            plan = assess(Candidate(*rows[0]), job, among=kept)
+            plan = plan_promotion(PromotionCandidate(*rows[0]), job, among=kept)
             against = against if plan.decision.promote else "it is not proven any more"
         if against is None:
-            return (yield from _recorded(plan, target, write, vectors, job))
+            return (yield from _record_move(plan, target, write, vectors, job))
         yield Query((), commit=True)
-        return plan.stays(against)
-    return plan.stays(_CHANGED)
+        return plan.not_promoted(against)
+    return plan.not_promoted(_CHANGED)
 
 
-def _target(
-    rows: Rows, candidate: Candidate, write: Write, policy: PromotionPolicy
+def _find_target(
+    rows: Rows, candidate: PromotionCandidate, write: Write, policy: PromotionPolicy
 ) -> tuple[str | None, str | None]:
     """The key of what teaches the same, and why nothing can live on in that.
 
@@ -498,12 +517,12 @@ def _target(
     return None, None
 
 
-def _recorded(
-    plan: Plan,
+def _record_move(
+    plan: PromotionPlan,
     target: str | None,
     write: Write,
     vectors: Mapping[str, PackedVector | None],
-    job: Promoting,
+    job: PromotionJob,
 ) -> Flow[Promotion]:
     """Write the successor, or reinforce the target."""
     candidate, now, reinforced = plan.candidate, job.moment.now, target is not None
@@ -514,8 +533,8 @@ def _recorded(
         puts += put_calls([write], vectors, job.options, now, Tier.LONG_TERM)
     record: dict[str, Any] = {
         "tenant": job.tenant,
-        "sources": [candidate.id, *(each["id"] for each in plan.alike)],
-        "event": job.named(candidate.id),
+        "sources": [candidate.id, *(each["id"] for each in plan.duplicates)],
+        "event": job.name_move(candidate.id),
         "now": now,
         "detail": json.dumps({"reasons": list(map(str, plan.decision.reasons))}),
         "place": candidate.place,
@@ -524,14 +543,14 @@ def _recorded(
     }
     *_, recorded = yield Query((*puts, Call("record_promotion", record)), commit=True)
     if not recorded:
-        return plan.stays(_CHANGED)
+        return plan.not_promoted(_CHANGED)
     return Promotion(
         promoted=True,
         key=candidate.key,
         successor=record["key"],
         reinforced=reinforced,
         move=record["event"],
-        sources=(candidate.key, *(each["key"] for each in plan.alike)),
+        sources=(candidate.key, *(each["key"] for each in plan.duplicates)),
         decision=plan.decision,
         reason="the same lesson was there and is reinforced" if reinforced else "promoted",
         near=plan.near,

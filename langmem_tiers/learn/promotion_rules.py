@@ -30,15 +30,15 @@ from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.outcome import ENOUGH, chance_at_most
 
 Rule = Literal["thresholds", "beta"]
-Verdict = Literal["promote", "demote", "stay"]
+PromotionVerdict = Literal["promote", "demote", "stay"]
 Comparison = Literal[">", ">=", "<="]
 
 
-def _rule(value: object, name: str) -> str:
+def _check_rule(value: object, name: str) -> str:
     return checked_choice(value, get_args(Rule), name, ConfigurationError)
 
 
-def _types(value: object, name: str) -> object:
+def _check_types(value: object, name: str) -> object:
     if isinstance(value, tuple | list) and all(isinstance(item, str) for item in value):
         return value
     raise ConfigurationError(f"{name} is a tuple of names, not {short(value)}")
@@ -57,14 +57,14 @@ class PromotionPolicy(PromotionSettings):
         ConfigurationError: for a value that cannot work; the message begins with its name.
     """
 
-    rule: Annotated[Rule, validated_by(_rule)] = "thresholds"
+    rule: Annotated[Rule, validated_by(_check_rule)] = "thresholds"
     confidence: Annotated[float, number_between(0.5, 1, but=(0.5, 1))] = 0.95
     """What a promotion by "beta" must reach. Of what is promoted, at least this share then has a
     true rate above `min_success_rate`, however often one looks, as long as the true rates of all
     memories are spread evenly. A memory of one fixed rate gains by the looks: within 100 outcomes
     one of 0.7 is promoted in 1.5 % of all cases, one of 0.75 in 5 %, one of exactly 0.8 in 18 %;
     at 0.98 in 0.4, 1.6 and 8 %."""
-    memory_types: Annotated[tuple[str, ...], validated_by(_types)] = (
+    memory_types: Annotated[tuple[str, ...], validated_by(_check_types)] = (
         "pattern",
         "procedural",
         "reflexion",
@@ -116,7 +116,7 @@ BETA = PromotionPolicy(rule="beta")
 """The same, but the success rate must be sure to exceed 80 %."""
 
 
-class Candidate(NamedTuple):
+class PromotionCandidate(NamedTuple):
     """A memory that may be promoted, with what speaks for and against it.
 
     A row of promotion_evidence; the columns are in this order. Accesses are counted by the store
@@ -210,7 +210,7 @@ _DIGITS: Final = range(2, 10)
 class PromotionDecision:
     """What is to become of a memory, and each criterion it was judged by."""
 
-    verdict: Verdict
+    verdict: PromotionVerdict
     reasons: tuple[Criterion, ...]
 
     @property
@@ -233,7 +233,9 @@ class PromotionDecision:
         return "; ".join(map(str, self.reasons))
 
 
-def decide(candidate: Candidate, policy: PromotionPolicy, now: datetime) -> PromotionDecision:
+def decide(
+    candidate: PromotionCandidate, policy: PromotionPolicy, now: datetime
+) -> PromotionDecision:
     """Whether a memory has shown enough to be promoted: by what came of it, as specified.
 
     One of which no outcome was ever recorded is judged by how it is used, if it is important enough
@@ -246,19 +248,19 @@ def decide(candidate: Candidate, policy: PromotionPolicy, now: datetime) -> Prom
     importance = float(stated) if is_number(stated) else None
     tried = successes + failures + candidate.outcomes > 0
     if policy.by_use and not tried and (importance or 0.0) >= policy.min_importance:
-        return _decided(
+        return _decision(
             "promote",
             Criterion("importance", importance, ">=", policy.min_importance),
             Criterion("shown on", candidate.days, ">=", policy.min_days, " days"),
             Criterion("sessions", candidate.sessions, ">=", policy.min_sessions),
             old,
         )
-    rate, least = _rate(successes, failures), policy.min_success_rate
+    rate, least = _success_rate(successes, failures), policy.min_success_rate
     success = Criterion("success", rate, ">", least)
     if policy.rule == "beta":
         surely = None if rate is None else 1 - chance_at_most(successes, failures, least)
         success = Criterion(f"chance of success above {least:.2f}", surely, ">=", policy.confidence)
-    return _decided(
+    return _decision(
         "promote",
         Criterion("accesses", candidate.access_count, ">", policy.min_access_count),
         success,
@@ -274,7 +276,7 @@ def should_demote(successes: int, failures: int, policy: PromotionPolicy) -> Pro
     `policy.demote_within`. All of them may be given where that many cannot be told apart: then a
     memory that turns is found out the later, the longer it served.
     """
-    rate, least = _rate(successes, failures), policy.min_success_rate
+    rate, least = _success_rate(successes, failures), policy.min_success_rate
     failure = Criterion("success", rate, "<=", min(policy.demote_below, least))
     if policy.rule == "beta":
         surely = None if rate is None else chance_at_most(successes, failures, least)
@@ -282,21 +284,21 @@ def should_demote(successes: int, failures: int, policy: PromotionPolicy) -> Pro
             f"chance of success at most {least:.2f}", surely, ">=", policy.demote_confidence
         )
     enough = Criterion("outcomes", successes + failures, ">=", policy.demote_after)
-    return _decided("demote", enough, failure)
+    return _decision("demote", enough, failure)
 
 
 def should_hold_back(outcomes: int, harm: float, policy: PromotionPolicy) -> PromotionDecision:
     """Whether a memory harms beyond doubt, by the runs that went without it."""
     enough = Criterion("outcomes", outcomes, ">=", ENOUGH)
     harmful = Criterion("chance of harm", harm, ">=", policy.demote_confidence)
-    return _decided("demote", enough, harmful)
+    return _decision("demote", enough, harmful)
 
 
-def _decided(verdict: Verdict, *reasons: Criterion) -> PromotionDecision:
+def _decision(verdict: PromotionVerdict, *reasons: Criterion) -> PromotionDecision:
     return PromotionDecision(verdict if all(reason.met for reason in reasons) else "stay", reasons)
 
 
-def _rate(successes: int, failures: int) -> float | None:
+def _success_rate(successes: int, failures: int) -> float | None:
     return successes / (successes + failures) if successes + failures else None
 
 

@@ -44,7 +44,7 @@ from langmem_tiers.store.write import LOCK, lock_call
 # ---- which call was the cure, and what passes by itself --------------------------------------
 
 
-class Tried(NamedTuple):
+class TriedCall(NamedTuple):
     """A tool call, and what came of it."""
 
     tool: str
@@ -55,7 +55,7 @@ class Tried(NamedTuple):
     """The place of the message that asked for it: its calls know nothing of each other."""
 
 
-def cure_of(place: int, calls: Sequence[Tried]) -> int | None:
+def find_cure(place: int, calls: Sequence[TriedCall]) -> int | None:
     """The place of the call that worked after the one at `place` failed; None if nobody can say.
 
     It is the first call that worked after the failure, whatever its tool: one that came between may
@@ -64,7 +64,7 @@ def cure_of(place: int, calls: Sequence[Tried]) -> int | None:
     condition (see `is_transient`), or a call that worked later as it was.
     """
     failed = calls[place]
-    if failed.error is None or is_transient(failed.error):
+    if failed.error is None or is_transient_failure(failed.error):
         return None
     worked = [
         at
@@ -76,10 +76,10 @@ def cure_of(place: int, calls: Sequence[Tried]) -> int | None:
         return None
     first = calls[worked[0]]
     again = first.tool == failed.tool and first.step > failed.step
-    return worked[0] if again and _shares(failed.arguments, first.arguments) else None
+    return worked[0] if again and _share_argument(failed.arguments, first.arguments) else None
 
 
-def _shares(failed: Mapping[str, Any], worked: Mapping[str, Any]) -> bool:
+def _share_argument(failed: Mapping[str, Any], worked: Mapping[str, Any]) -> bool:
     """Whether two calls have an argument in common that names anything; a switch names nothing."""
     shared = (
         failed[name] for name in failed.keys() & worked.keys() if failed[name] == worked[name]
@@ -87,7 +87,7 @@ def _shares(failed: Mapping[str, Any], worked: Mapping[str, Any]) -> bool:
     return any(not isinstance(value, bool) and value not in (None, "", [], {}) for value in shared)
 
 
-_SYSTEM: Final = {
+_SYSTEM_ERRORS: Final = {
     name: getattr(module, name)
     for module, names in (
         (errno, "ECONNREFUSED ECONNRESET ECONNABORTED ETIMEDOUT EHOSTUNREACH EHOSTDOWN"),
@@ -98,7 +98,7 @@ _SYSTEM: Final = {
     if hasattr(module, name)
 }
 """What systems call a condition that passes, and the numbers that they give to it."""
-_NUMBERS: Final = "|".join(map(str, _SYSTEM.values()))
+_NUMBERS: Final = "|".join(map(str, _SYSTEM_ERRORS.values()))
 _PHRASES: Final = (
     # as the standard and Postgres name them
     *("serialization failure", "lock not available", "query canceled", "too many connections"),
@@ -110,7 +110,7 @@ _PHRASES: Final = (
     *("server closed the connection", "socket hang up", "could not get lock"),
     "service temporarily unavailable",
     *(HTTPStatus(code).phrase for code in (408, 425, 429, 500, 502, 503, 504)),
-    *(os.strerror(number) for name, number in _SYSTEM.items() if hasattr(errno, name)),
+    *(os.strerror(number) for name, number in _SYSTEM_ERRORS.items() if hasattr(errno, name)),
 )
 _SQLSTATE: Final = r"08\w{3}|40001|40P01|53300|55P03|57014|57P0[123]"
 _PARTS: Final = "Connect|NameResolution|BrokenPipe|Throttled|Throttling"
@@ -118,7 +118,7 @@ _PARTS: Final = "Connect|NameResolution|BrokenPipe|Throttled|Throttling"
 _CODES: Final = r"408|425|429|5\d\d"
 
 
-def _named(condition: str) -> str:
+def _condition_pattern(condition: str) -> str:
     """A condition as it is written in words, in snake_case or in CamelCase."""
     return r"[\s_-]*".join(map(re.escape, condition.replace("Timeout", "Time out").split()))
 
@@ -126,7 +126,7 @@ def _named(condition: str) -> str:
 _CONDITION: Final = re.compile(
     "|".join(
         (
-            *map(_named, _PHRASES),
+            *map(_condition_pattern, _PHRASES),
             rf"\bSQLSTATE\W{{0,3}}(?:{_SQLSTATE})\b",
             rf"\b(?:HTTP(?:/[\d.]+)?|status(?:[ _]?code)?|error code)\W{{0,4}}(?:{_CODES})\b",
             rf"\bHTTP[ _]?Error\W{{0,4}}(?:{_CODES})\b",
@@ -141,7 +141,7 @@ _CONDITION: Final = re.compile(
 _IDENTIFIER: Final = re.compile(
     "|".join(
         (
-            rf"\b(?:{'|'.join(_SYSTEM)}|ENOTFOUND|SQLITE_BUSY)\b",
+            rf"\b(?:{'|'.join(_SYSTEM_ERRORS)}|ENOTFOUND|SQLITE_BUSY)\b",
             r"\b(?:[A-Z]+_){0,4}(?:DEAD)?LOCK(?:ED)?(?:_[A-Z]+){0,4}\b",
             r"\b(?:UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|ABORTED)\b",  # gRPC
             rf"\[Errno (?:{_NUMBERS})\]|\(os error (?:{_NUMBERS})\)",
@@ -153,7 +153,7 @@ _IDENTIFIER: Final = re.compile(
 )
 
 
-def is_transient(failure: str) -> bool:
+def is_transient_failure(failure: str) -> bool:
     """Whether the text of a failure names a condition that passes by itself."""
     failure = head_and_tail(failure)
     return bool(_IDENTIFIER.search(failure) or _CONDITION.search(failure))
@@ -165,7 +165,7 @@ PATTERN = "pattern"
 """The memory type of what worked."""
 FAILED_ATTEMPT = "failed-attempt"
 """The tag of attempts that failed."""
-_TAUGHT: Final = ("task_id", "original_approach", "failure_reason", "improved_approach")
+_LESSON_FIELDS: Final = ("task_id", "original_approach", "failure_reason", "improved_approach")
 LESSON_FROM = "Lesson from "
 """How the text of a lesson begins."""
 
@@ -201,7 +201,7 @@ class Reflexion:
 
     def __post_init__(self) -> None:
         """Refuse what teaches nothing."""
-        for name in _TAUGHT:
+        for name in _LESSON_FIELDS:
             checked_text(getattr(self, name), name)
         if not isinstance(self.failure, Signature | None):
             raise InvalidTypeError(f"failure is a Signature, not {type(self.failure).__name__}")
@@ -216,7 +216,7 @@ class Reflexion:
 
     def to_memory(self, context: MemoryContext, **further: Any) -> NewMemory:
         """The lesson as something to be stored; the same lesson has the same key."""
-        fields = {name: getattr(self, name) for name in _TAUGHT}
+        fields = {name: getattr(self, name) for name in _LESSON_FIELDS}
         return NewMemory(
             content=self.to_memory_format(),
             parts=tuple(map(Part, fields.values())),
@@ -333,19 +333,19 @@ _LONGEST: Final = 400
 """Characters of an answer that a lesson keeps as what was tried: our own choice."""
 
 
-class Kind(NamedTuple):
+class FailureKind(NamedTuple):
     """The failures of one turn that have one signature."""
 
     attempts: Sequence[FailedAttempt]
 
     def key(self, context: MemoryContext) -> str:
         """Return the key of its lesson, whatever its words."""
-        attempt = self.shown
+        attempt = self.example
         what = (attempt.task_id, attempt.approach, attempt.error, attempt.succeeded_with or "")
         return stable_key(context, FAILED_ATTEMPT, REFLEXION, *what)
 
     @property
-    def shown(self) -> FailedAttempt:
+    def example(self) -> FailedAttempt:
         """Return the one that stands for all: the last, if one worked later the last of those."""
         cured = [attempt for attempt in self.attempts if attempt.succeeded_with is not None]
         return (cured or self.attempts)[-1]
@@ -368,12 +368,12 @@ class Experience:
     """How far is trusted what was heard in it, in 0…1."""
 
     @cached_property
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FailureKind]:
         """Return its failures, those of one signature together."""
         by_signature: dict[str, list[FailedAttempt]] = {}
         for attempt in dict.fromkeys(self.attempts):
             by_signature.setdefault(str(attempt.failure), []).append(attempt)
-        return [*map(Kind, by_signature.values())][-_MOST_KINDS:]
+        return [*map(FailureKind, by_signature.values())][-_MOST_KINDS:]
 
     @property
     def teaches(self) -> bool:
@@ -390,18 +390,18 @@ class Experience:
         what = (self.before, self.asked, self.answered, str(number))
         return stable_key(context, FAILED_ATTEMPT, REFLEXION, *what)
 
-    def without(self, known_keys: Container[str], context: MemoryContext) -> Experience:
+    def without_lessons(self, known_keys: Container[str], context: MemoryContext) -> Experience:
         """Return what no lesson was drawn from yet, by the keys of the lessons that are known."""
         left = [kind for kind in self.kinds if kind.key(context) not in known_keys]
         rest = replace(self, attempts=[each for kind in left for each in kind.attempts])
         return replace(rest, before="", failed=False) if self.key(context) in known_keys else rest
 
 
-class Drawn(NamedTuple):
+class DrawnLesson(NamedTuple):
     """A lesson, and the kind of failure that it is of; None if it is of the answer."""
 
     lesson: Reflexion
-    kind: Kind | None
+    kind: FailureKind | None
     number: int = 0
     """Which of the lessons of the answer it is."""
 
@@ -421,8 +421,8 @@ class Drawn(NamedTuple):
 class Reflector(NamedTuple):
     """What draws lessons from a turn and what is known already, by a model of the caller's."""
 
-    call: Callable[[Experience, Sequence[str]], list[Drawn]]
-    acall: Callable[[Experience, Sequence[str]], Awaitable[list[Drawn]]]
+    call: Callable[[Experience, Sequence[str]], list[DrawnLesson]]
+    acall: Callable[[Experience, Sequence[str]], Awaitable[list[DrawnLesson]]]
 
 
 class OneLesson(BaseModel):
@@ -462,14 +462,14 @@ def reflector_of(model: BaseChatModel) -> Reflector:
         drawn = reflector_of(model).call(Experience(attempts=[attempt]), [])
         ```
     """
-    return Reflector(*make_asker(model, Reflected, _Turn))
+    return Reflector(*make_asker(model, Reflected, _LessonRequest))
 
 
-class _Turn(NamedTuple):
+class _LessonRequest(NamedTuple):
     """A turn of which lessons are to be drawn."""
 
-    told: Experience
-    known: Sequence[str]
+    experience: Experience
+    known_lessons: Sequence[str]
 
     def messages(self) -> list[BaseMessage]:
         """What the model is told."""
@@ -480,54 +480,57 @@ class _Turn(NamedTuple):
         ]
 
     def _parts(self) -> Iterator[str]:
-        experience = self.told
+        experience = self.experience
         if experience.corrects:
-            yield prompts.REFLECT_BEFORE.format(text=_shown(experience.before))
+            yield prompts.REFLECT_BEFORE.format(text=_quote_for_model(experience.before))
         if experience.asked:
-            yield prompts.REFLECT_ASKED.format(text=_shown(experience.asked))
+            yield prompts.REFLECT_ASKED.format(text=_quote_for_model(experience.asked))
         for number, kind in enumerate(experience.kinds, start=1):
-            fields = {name: _shown(text) for name, text in asdict(kind.shown).items()}
+            fields = {name: _quote_for_model(text) for name, text in asdict(kind.example).items()}
             times = len(kind.attempts)
             yield prompts.REFLECT_ATTEMPT.format(number=number, times=times, **fields)
         if experience.answered:
-            yield prompts.REFLECT_ANSWERED.format(text=_shown(experience.answered))
+            yield prompts.REFLECT_ANSWERED.format(text=_quote_for_model(experience.answered))
         if experience.failed:
             yield prompts.REFLECT_JUDGED
-        yield from (prompts.REFLECT_KNOWN.format(text=_shown(lesson)) for lesson in self.known)
+        yield from (
+            prompts.REFLECT_KNOWN.format(text=_quote_for_model(lesson))
+            for lesson in self.known_lessons
+        )
 
-    def read(self, answer: Reflected) -> list[Drawn]:
+    def read(self, answer: Reflected) -> list[DrawnLesson]:
         """What an answer says; of each kind of failure the first lesson.
 
         Raises:
             InvalidInputError: if a lesson teaches nothing, or is of no attempt that there is.
         """
-        of_kinds: dict[int, Drawn] = {}
-        of_answer: list[Drawn] = []
+        of_kinds: dict[int, DrawnLesson] = {}
+        of_answer: list[DrawnLesson] = []
         for lesson in answer.lessons:
             place = self._place(lesson)
             if place is not None and place not in of_kinds:
-                kind = self.told.kinds[place]
-                of_kinds[place] = Drawn(self._lesson(lesson, kind), kind)
+                kind = self.experience.kinds[place]
+                of_kinds[place] = DrawnLesson(self._lesson(lesson, kind), kind)
             elif not lesson.attempts:
-                of_answer.append(Drawn(self._lesson(lesson, None), None, len(of_answer)))
+                of_answer.append(DrawnLesson(self._lesson(lesson, None), None, len(of_answer)))
         return [*of_kinds.values(), *of_answer]
 
     def _place(self, lesson: OneLesson) -> int | None:
         """The kind of failure that a lesson is of: the only one there is, if it says nothing."""
-        count = len(self.told.kinds)
+        count = len(self.experience.kinds)
         if any(not 0 < number <= count for number in lesson.attempts):
             raise InvalidInputError(f"the attempts of a lesson are numbers from 1 to {count}")
         if lesson.attempts:
             return lesson.attempts[0] - 1
         return 0 if count == 1 else None
 
-    def _lesson(self, lesson: OneLesson, kind: Kind | None) -> Reflexion:
-        experience = self.told
+    def _lesson(self, lesson: OneLesson, kind: FailureKind | None) -> Reflexion:
+        experience = self.experience
         tried = (
             experience.answered if experience.failed or not experience.before else experience.before
         )
         task = shorten_line(" ".join(experience.asked.split()), 200) or "a turn without a question"
-        attempt = None if kind is None else kind.shown
+        attempt = None if kind is None else kind.example
         return Reflexion(
             task_id=task if attempt is None else attempt.task_id,
             original_approach=shorten_line(tried, _LONGEST)
@@ -540,5 +543,5 @@ class _Turn(NamedTuple):
         )
 
 
-def _shown(text: str | None) -> str:
+def _quote_for_model(text: str | None) -> str:
     return prompts.NOT_KNOWN if text is None else quoted(trim_middle(text))

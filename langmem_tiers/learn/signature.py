@@ -61,7 +61,7 @@ class Signature:
             utf8_bytes(text, "signature")
 
     @property
-    def said(self) -> str:
+    def plain_text(self) -> str:
         """What it says in words, without its placeholders; nothing of what was asserted."""
         if self.error == ASSERTION:
             return ""
@@ -85,7 +85,7 @@ def signature(failure: BaseException | str, *, tool: str | None = None) -> Signa
     and LangChain's `ToolException` say nothing by their name: their message is read like any text.
     """
     if isinstance(failure, BaseException):
-        text = _printed(failure)
+        text = _format_exception(failure)
     elif isinstance(failure, str):
         text = failure
     else:
@@ -96,20 +96,20 @@ def signature(failure: BaseException | str, *, tool: str | None = None) -> Signa
     if len(text) > 2 * _LOOKED_AT:
         text = f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
     text = _ANSI.sub("", text)
-    error, message = _settled(text)
-    if (claim := _asserted(text, error, message)) is not None:
+    error, message = _read_and_mask(text)
+    if (claim := _assertion(text, error, message)) is not None:
         return Signature(tool=tool, error=ASSERTION, template=claim)
     return Signature(tool=tool, error=error, template=message)
 
 
-class _Said(NamedTuple):
+class _Reading(NamedTuple):
     """The class of an error, if it is named, and what is left to read."""
 
     error: str | None
     text: str
 
 
-def _printed(failure: BaseException) -> str:
+def _format_exception(failure: BaseException) -> str:
     """An exception as a traceback with the frame it was raised in; its `__str__` may be broken."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
@@ -118,27 +118,27 @@ def _printed(failure: BaseException) -> str:
     return f"{_TRACEBACK}\n{frames}{message}"
 
 
-def _settled(text: str) -> tuple[str, str]:
+def _read_and_mask(text: str) -> tuple[str, str]:
     """Read and masked until that changes nothing, so that a template is its own template."""
     error, text = NO_CLASS, text.strip()
     for _ in range(_PASSES):
-        named, rest = _step(text) or _masked(text, error)
+        named, rest = _unwrap(text) or _mask(text, error)
         error, before, text = named or error, text, rest.strip()
         if text == before:
             break
     return error, text
 
 
-def _step(text: str) -> _Said | None:
+def _unwrap(text: str) -> _Reading | None:
     """One wrapping less, if there is one."""
     if match := _TOOL_NODE.fullmatch(text) or _PAGE.match(text):
-        return _of(match)
+        return _read_match(match)
     if "\n" in text:
         is_body = text[0] in "{[" and text[-1] in "}]"
-        return _Said(None, " ".join(text.split())) if is_body else _failing_line(text)
+        return _Reading(None, " ".join(text.split())) if is_body else _failing_line(text)
     made = (pattern.fullmatch(text) for pattern in _MADE)
     steps = (pattern.fullmatch(text[:_LINE]) for pattern in _STEPS)
-    return next((_of(match) for match in chain(made, steps) if match), None)
+    return next((_read_match(match) for match in chain(made, steps) if match), None)
 
 
 # ---- the line that says what failed ---------------------------------------------------------
@@ -171,19 +171,19 @@ _SIGNS: Final = (
 counts, so that a closing summary ("could not compile …") does not."""
 
 
-def _failing_line(text: str) -> _Said:
+def _failing_line(text: str) -> _Reading:
     lines = [line[:_LINE] for line in text.splitlines() if line.strip()]
     bare = lines if _BARE.match(lines[0]) else ()
-    if raised := _tested(text) or _traced(text) or bare:
-        return _raised(raised)
-    if spanning := _spanning(text):
+    if raised := _pytest_failure(text) or _traceback_failure(text) or bare:
+        return _read_raised(raised)
+    if spanning := _read_spanning(text):
         return spanning
     marked = (line for sign in _SIGNS for line in lines if sign.match(line.strip()))
     last = (line for line in reversed(lines) if line[0].isalnum())
-    return _Said(None, next(marked, next(last, lines[-1])))
+    return _Reading(None, next(marked, next(last, lines[-1])))
 
 
-def _tested(text: str) -> Sequence[str]:
+def _pytest_failure(text: str) -> Sequence[str]:
     """The last exception of the first test that failed, as pytest prints it."""
     *_, test = _TEST.split(text, 2)[:2]
     runs = groupby(test.splitlines(), lambda line: bool(_FAILED.match(line)))
@@ -192,7 +192,7 @@ def _tested(text: str) -> Sequence[str]:
     return [*dropwhile(lambda line: not line.strip(), lines)]
 
 
-def _traced(text: str) -> Sequence[str]:
+def _traceback_failure(text: str) -> Sequence[str]:
     """What reached the top: the last exception of the first chain, the first of a group."""
     raised: Sequence[str] = ()
     for block in _GUTTER.sub("", text).split(_TRACEBACK)[1:] if _TRACEBACK in text else ():
@@ -203,22 +203,26 @@ def _traced(text: str) -> Sequence[str]:
     return raised
 
 
-def _raised(lines: Sequence[str]) -> _Said:
+def _read_raised(lines: Sequence[str]) -> _Reading:
     """A class and its message, where it is known that they stand here."""
     match = _RAISED.fullmatch("\n".join(lines))
-    return _told(_known(match[1]), (match[2] or "").strip()) if match else _Said(None, lines[0])
+    return (
+        _read_message(_telling_class(match[1]), (match[2] or "").strip())
+        if match
+        else _Reading(None, lines[0])
+    )
 
 
-def _told(error: str | None, message: str) -> _Said:
+def _read_message(error: str | None, message: str) -> _Reading:
     """Of a class that is known the first line counts; else the message is read like any text."""
-    spanned = _spanning(message) or _Said(error, message.partition("\n")[0])
-    return _Said(error, spanned.text if error else message)
+    spanned = _read_spanning(message) or _Reading(error, message.partition("\n")[0])
+    return _Reading(error, spanned.text if error else message)
 
 
-def _spanning(text: str) -> _Said | None:
+def _read_spanning(text: str) -> _Reading | None:
     for error, pattern in _SPANNING:
         if match := pattern.search(text):
-            return _Said(error, match[match.lastindex or 0])
+            return _Reading(error, match[match.lastindex or 0])
     return None
 
 
@@ -281,19 +285,19 @@ _STEPS: Final = tuple(
 """Of a text the first that fits says what is left of it, and the class of the error."""
 
 
-def _of(match: re.Match[str]) -> _Said:
+def _read_match(match: re.Match[str]) -> _Reading:
     parts = match.groupdict("")
-    message = parts["said"] or _unquoted(parts.get("quoted", ""))
+    message = parts["said"] or _unquote(parts.get("quoted", ""))
     if parts.get("number") and not message.startswith("["):
         message = f"[Errno {parts['number']}] {message}"
-    return _told(_known(parts.get("error", "").rpartition(".")[2]), message)
+    return _read_message(_telling_class(parts.get("error", "").rpartition(".")[2]), message)
 
 
-def _known(error: str) -> str | None:
+def _telling_class(error: str) -> str | None:
     return error if error.isidentifier() and error not in _CARRIERS else None
 
 
-def _unquoted(quoted: str) -> str:
+def _unquote(quoted: str) -> str:
     """Text as it was before it was printed in quotes."""
     plain = {"n": "\n", "r": "\r", "t": "\t"}
     return re.sub(
@@ -310,7 +314,9 @@ _CODE: Final = r"\b{}(?:['\"]: ?['\"]([A-Za-z]+(?:_[A-Za-z]+)+|[A-Z]{{3,}})['\"]
 _CODES: Final = [
     re.compile(_CODE.format(field)) for field in ("code", "status", "kind", "type", "error")
 ]
-_TOLD: Final = re.compile(rf"['\"](?:message|error|detail|msg|error_\w+|title)['\"]: ?({_QUOTED})")
+_MESSAGE_FIELD: Final = re.compile(
+    rf"['\"](?:message|error|detail|msg|error_\w+|title)['\"]: ?({_QUOTED})"
+)
 _UNIT: Final = r"(?:[kKMGTmnµ]?i?[bBs]|bytes?|sec\w*|min\w*|hours?|days?)\b"
 _ACCIDENTS: Final = re.compile(
     rf"""
@@ -346,36 +352,36 @@ _ASSERTED: Final = re.compile(
 """Of an assertion the operator counts alone: the operands can be anything."""
 
 
-def _masked(message: str, error: str) -> _Said:
+def _mask(message: str, error: str) -> _Reading:
     """The message in one line, with a placeholder for all that is accidental in it."""
     line = _ACCIDENTS.sub(_placeholder, _SPACE.sub(" ", message[:_LINE]).strip())
     line = _LAST.sub("", _RUN.sub(_VALUE, line)).strip(' .:,;-"')
     if error != ASSERTION and not line.startswith("assert "):
-        return _Said(None, line)
-    return _Said(ASSERTION, _ASSERTED.sub(r"\1<value> \2 <value>", line))
+        return _Reading(None, line)
+    return _Reading(ASSERTION, _ASSERTED.sub(r"\1<value> \2 <value>", line))
 
 
 def _placeholder(match: re.Match[str]) -> str:
     if match["keep"]:
         return match[0]
     if match["blob"]:
-        return _body(match[0])
-    return _word(match[0]) if match["word"] else _VALUE
+        return _mask_body(match[0])
+    return _mask_word(match[0]) if match["word"] else _VALUE
 
 
-def _word(text: str) -> str:
+def _mask_word(text: str) -> str:
     """Kept are letters alone, but those with humps; names of causes, and signs."""
     word = text.rstrip(".:!?…")
     plain = word.isalpha() and not _HUMP.search(word)
     return text if plain or _KEPT.fullmatch(word) or not word else _VALUE + text[len(word) :]
 
 
-def _body(text: str) -> str:
+def _mask_body(text: str) -> str:
     """What JSON, or a dictionary as Python prints it, says of a failure: its code, or a message."""
     for code in filter(None, (pattern.search(text) for pattern in _CODES)):
         return (code[1] or code[2]).upper()
-    message = _TOLD.search(text)
-    return _masked(_unquoted(message[1]), NO_CLASS).text if message else _VALUE
+    message = _MESSAGE_FIELD.search(text)
+    return _mask(_unquote(message[1]), NO_CLASS).text if message else _VALUE
 
 
 # ---- what a failed test asserted --------------------------------------------------------------
@@ -410,39 +416,39 @@ _BOTH: Final = re.compile(
     r"^ {0,9}left: (?P<left>.{0,300})\n {0,9}right: (?P<right>.{0,300})$", re.MULTILINE
 )
 """What Rust shows of two values."""
-_LONGEST: Final = 300
+_LONGEST_ASSERTION: Final = 300
 """Characters of what was asserted that count."""
 
 
-def _asserted(text: str, error: str, message: str) -> str | None:
+def _assertion(text: str, error: str, message: str) -> str | None:
     """What a failed test asserted, if `error` or what it `said` shows that it is one; else None."""
     holds_not = error in _ASSERTIONS or message.startswith("assertion ")
     marks = (*_TESTS, _MARKED) if holds_not or _EXPECTS.search(text) else _TESTS
     name = next((match["name"] for mark in marks if (match := mark.search(text))), None)
     if name is not None and (holds_not or error == "error"):
         plain = name.partition("[")[0] if name.endswith("]") else name  # without its parameters
-        return f"test {_OWN.split(plain)[-1]}"[:_LONGEST]
+        return f"test {_OWN.split(plain)[-1]}"[:_LONGEST_ASSERTION]
     if not holds_not:
         return None
     frames = [*_FRAME.finditer(text)]
     if frames and (line := frames[-1]["line"] or "").startswith("assert "):
-        return f"{frames[-1]['name']}: {_shape(line) or '<value>'}"[:_LONGEST]
+        return f"{frames[-1]['name']}: {_assertion_shape(line) or '<value>'}"[:_LONGEST_ASSERTION]
     if both := _BOTH.search(text):
-        return " == ".join(_shape(value) or "<value>" for value in both.groups())
+        return " == ".join(_assertion_shape(value) or "<value>" for value in both.groups())
     return None
 
 
-def _shape(line: str) -> str | None:
+def _assertion_shape(line: str) -> str | None:
     """A line of Python with its literals by their types; None if it is cut off, or no Python."""
     try:
         (statement,) = ast.parse(line).body
         claim = statement.test if isinstance(statement, ast.Assert) else statement
-        return " ".join(ast.unparse(_Shapes().visit(claim)).split())
+        return " ".join(ast.unparse(_LiteralTypes().visit(claim)).split())
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
 
 
-class _Shapes(ast.NodeTransformer):
+class _LiteralTypes(ast.NodeTransformer):
     """Puts the type of a literal in its place."""
 
     def visit(self, node: ast.AST) -> Any:

@@ -63,7 +63,7 @@ class SkillStep(NamedTuple):
     arguments: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{_name(self.tool)}({', '.join(map(_name, self.arguments))})"
+        return f"{_quote_name(self.tool)}({', '.join(map(_quote_name, self.arguments))})"
 
 
 Steps = tuple[SkillStep, ...]
@@ -124,13 +124,13 @@ def skill_candidates(
         raise InvalidTypeError(f"min_support is a whole number, not {short(min_support)}")
     if min_support < 1:
         raise InvalidInputError(f"min_support is {short(min_support)}: use 1 or more")
-    seen = [(trace, _steps(trace)) for trace in traces]
+    seen = [(trace, _successful_steps(trace)) for trace in traces]
     failed = {trace.run for trace, _ in seen if not trace.succeeded}
-    runs = _recurring([(trace.run, steps) for trace, steps in seen], failed, min_support)
+    runs = _find_recurring([(trace.run, steps) for trace, steps in seen], failed, min_support)
     good = {steps: runs[steps] - failed for steps in runs}
     candidates = (
         SkillCandidate(steps, tuple(sorted(good[steps])), len(good[steps]) / len(runs[steps]))
-        for steps in _whole(good, min_support)
+        for steps in _keep_longest(good, min_support)
     )
     return sorted(
         candidates,
@@ -143,7 +143,7 @@ def skill_candidates(
     )
 
 
-def _whole(good: Mapping[Steps, set[str]], min_support: int) -> list[Steps]:
+def _keep_longest(good: Mapping[Steps, set[str]], min_support: int) -> list[Steps]:
     """Those that succeed often enough without a longer one that is returned as well."""
     covered = defaultdict[Steps, set[str]](set)
     whole: list[Steps] = []
@@ -157,7 +157,7 @@ def _whole(good: Mapping[Steps, set[str]], min_support: int) -> list[Steps]:
     return whole
 
 
-def _recurring(
+def _find_recurring(
     seen: Sequence[tuple[str, Steps]], failed: set[str], min_support: int
 ) -> dict[Steps, set[str]]:
     """The sequences that succeed often enough, with all runs that contain them.
@@ -179,17 +179,19 @@ def _windows(steps: Steps, length: int) -> Iterator[Steps]:
     return (steps[start : start + length] for start in range(len(steps) - length + 1))
 
 
-def _steps(trace: Trace) -> Steps:
+def _successful_steps(trace: Trace) -> Steps:
     """The steps of the calls that succeeded, repetitions collapsed."""
     _check_trace(trace)
-    return tuple(step for step, _ in groupby(_step(call) for call in trace.calls if call.succeeded))
+    return tuple(
+        step for step, _ in groupby(_make_step(call) for call in trace.calls if call.succeeded)
+    )
 
 
-def _step(call: ToolCall) -> SkillStep:
+def _make_step(call: ToolCall) -> SkillStep:
     return SkillStep(call.tool, tuple(sorted(call.arguments)))
 
 
-def _name(name: str) -> str:
+def _quote_name(name: str) -> str:
     """A name as it is, or quoted where it could be mistaken for more than a name."""
     return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
@@ -219,7 +221,7 @@ def _is_call(call: object) -> bool:
 def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
     """A trace as something to be stored; the same run has the same key."""
     ended = "succeeded" if trace.succeeded else "failed"
-    calls = (f"{_step(call)}{'' if call.succeeded else ' (failed)'}" for call in trace.calls)
+    calls = (f"{_make_step(call)}{'' if call.succeeded else ' (failed)'}" for call in trace.calls)
     return NewMemory(
         content=f"Run that {ended}\nCalled: {' > '.join(calls)}",
         key=stable_key(context, TRACE, trace.run),
@@ -240,7 +242,7 @@ def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
     )
 
 
-def recent_traces(context: MemoryContext, moment: Moment) -> Call:
+def recent_traces_call(context: MemoryContext, moment: Moment) -> Call:
     """The call that reads a project's newest traces."""
     place = encode_namespace(context.namespace(Tier.WORKING))
     params = {**place._asdict(), "alive_at": moment.alive_at, "limit": MOST_TRACES}
@@ -301,7 +303,7 @@ def _skill_memory(candidate: SkillCandidate, context: MemoryContext, trust: floa
     )
 
 
-def is_news(skill: NewMemory, stored: Mapping[str, Any] | None) -> bool:
+def has_new_evidence(skill: NewMemory, stored: Mapping[str, Any] | None) -> bool:
     """Whether a skill is new, or its evidence is; not if somebody made the stored one their own."""
     if stored is None:
         return True
@@ -310,7 +312,7 @@ def is_news(skill: NewMemory, stored: Mapping[str, Any] | None) -> bool:
     return differs and stored.get("proposed") is True
 
 
-def stored_values(
+def read_stored_values(
     keys: Sequence[str], context: MemoryContext, moment: Moment, tiers: Sequence[Tier] = TIERS
 ) -> Flow[Mapping[str, Mapping[str, Any]]]:
     """The values of the context's own memories with these keys, if they live, by key."""

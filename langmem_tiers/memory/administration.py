@@ -14,9 +14,9 @@ from langmem_tiers.audit.chain import (
     AuditEntry,
     AuditHead,
     AuditVerification,
-    entries,
-    head_of,
-    verify,
+    read_entries,
+    read_head,
+    verify_chain,
 )
 from langmem_tiers.carry import transfer
 from langmem_tiers.carry.transfer import ExportReport, ImportReport
@@ -77,7 +77,7 @@ def _entries(
 ) -> Flow[tuple[AuditEntry, ...]]:
     if key is not None:
         key = yield from key_of(key, context, store.flows.moment().alive_at)
-    return (yield from entries(tenant, key, limit))
+    return (yield from read_entries(tenant, key, limit))
 
 
 def audit_head(memory: Memory) -> Flow[AuditHead]:
@@ -86,7 +86,7 @@ def audit_head(memory: Memory) -> Flow[AuditHead]:
     Raises:
         InvalidInputError: through a context that names a user.
     """
-    return head_of(of_all(memory.context))
+    return read_head(of_all(memory.context))
 
 
 def verify_audit(memory: Memory, head: AuditHead | str | None = None) -> Flow[AuditVerification]:
@@ -110,7 +110,7 @@ def verify_audit(memory: Memory, head: AuditHead | str | None = None) -> Flow[Au
         ```
     """
     tenant = of_all(memory.context)
-    return verify(tenant, checked_head(head, tenant))
+    return verify_chain(tenant, checked_head(head, tenant))
 
 
 def checked_head(given: object, tenant: str) -> AuditHead | None:
@@ -262,7 +262,7 @@ def export_tenant(memory: Memory, path: str | os.PathLike[str]) -> Flow[ExportRe
     """
     _check_wide(memory.context)
     target, store = checked_path(path, "a file to export to"), memory.tiered_store
-    return transfer.export(store, memory.context, target, model=_model_of(store))
+    return transfer.export_all(store, memory.context, target, model=_model_of(store))
 
 
 def import_tenant(
@@ -302,7 +302,7 @@ def import_tenant(
     """
     _check_wide(memory.context)
     store = memory.tiered_store
-    how = transfer.Importing(
+    how = transfer.ImportJob(
         store=store,
         context=memory.context,
         path=checked_path(path, "an export"),

@@ -12,7 +12,13 @@ from langmem_tiers.core.checks import check_key, checked_flag, checked_instance,
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
-from langmem_tiers.learn.outcome import OutcomeReport, Run, Said, noted, settle
+from langmem_tiers.learn.outcome import (
+    Exchange,
+    OutcomeReport,
+    Run,
+    credit_outcome,
+    record_exposures,
+)
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.recalling import showing
 from langmem_tiers.postgres.flow import Ask, Flow, map_result, unit
@@ -44,7 +50,7 @@ def record_exposure(
     if shown_to is None:
         raise InvalidInputError("shown to which run? Give its run_id")
     context, now = memory.context, memory.tiered_store.flows.now
-    return map_result(noted(found, context, shown_to, now), Recollections)
+    return map_result(record_exposures(found, context, shown_to, now), Recollections)
 
 
 def record_outcome(
@@ -87,9 +93,11 @@ def record_outcome(
     for what, text in (("question", question), ("answer", answer)):
         if text is not None:
             checked_instance(text, str, what)
-    said = None if answer is None else Said(question or "", answer)
+    said = None if answer is None else Exchange(question or "", answer)
     named = run or str(uuid4())
-    return settle(named, memory.context, success=succeeded, now=now, shown=shown, exchange=said)
+    return credit_outcome(
+        named, memory.context, success=succeeded, now=now, shown=shown, exchange=said
+    )
 
 
 def listed(given: Any) -> list[Any]:

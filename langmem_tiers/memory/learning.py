@@ -29,11 +29,11 @@ from langmem_tiers.core.types import ATTEMPT, REFLEXION
 from langmem_tiers.learn import skills
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities, names_in
 from langmem_tiers.learn.evolve import evolve as evolved
-from langmem_tiers.learn.lessons import lessons
-from langmem_tiers.learn.outcome import Run, noted
+from langmem_tiers.learn.lessons import find_lessons
+from langmem_tiers.learn.outcome import Run, record_exposures
 from langmem_tiers.learn.reflexion import (
     PATTERN,
-    Drawn,
+    DrawnLesson,
     Experience,
     FailedAttempt,
     Reflector,
@@ -108,11 +108,11 @@ def get_lessons(
     kinds = (REFLEXION, ATTEMPT) if approach is None else (REFLEXION,)
     ask = replace(ask, memory_types=kinds, limit=checked_limit(limit, MOST_LESSONS))
     store, moment = memory.tiered_store.flows, memory.tiered_store.flows.moment()
-    found, rows = yield from lessons(
+    found, rows = yield from find_lessons(
         ask, memory.reader, store, failures=signed, tools=named, approach=form
     )
     recalling.note(memory, found)
-    kept = yield from noted(found, memory.context, shown_to, store.now)
+    kept = yield from record_exposures(found, memory.context, shown_to, store.now)
     places = {(one.namespace, one.key) for one in kept}
     yield from store.mark_read([row for row in rows if row.place in places], moment)
     return Recollections(kept)
@@ -140,7 +140,9 @@ def allow(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
     asked = recall_query(memory, "")
     asked = replace(asked, memory_types=(REFLEXION,), limit=MOST_LESSONS)
     store = memory.tiered_store.flows
-    held, _ = yield from lessons(asked, memory.reader, store, tools=[str(named)], approach=form)
+    held, _ = yield from find_lessons(
+        asked, memory.reader, store, tools=[str(named)], approach=form
+    )
     if held:
         params = {
             **memory.context.whose,
@@ -316,11 +318,13 @@ def learn_skills(
     # writes last has so seen the traces of all.
     while True:
         moment = memory.tiered_store.flows.moment()
-        (rows,) = yield Query((skills.recent_traces(context, moment),), commit=True)
+        (rows,) = yield Query((skills.recent_traces_call(context, moment),), commit=True)
         seen = skills.read_traces(rows)
         found = skills.proposed_skills(seen, context, min_support=min_support)
-        known = yield from skills.stored_values(list(found), context, moment, (Tier.WORKING,))
-        news = {key: one for key, one in found.items() if skills.is_news(one, known.get(key))}
+        known = yield from skills.read_stored_values(list(found), context, moment, (Tier.WORKING,))
+        news = {
+            key: one for key, one in found.items() if skills.has_new_evidence(one, known.get(key))
+        }
         if news.keys() <= {key for key in stored if key not in known}:
             return [stored.get(key) or replace(_UNCHANGED, key=key) for key in found]
         results = yield from memory.pipeline.remember(list(news.values()), context)
@@ -385,11 +389,11 @@ def _learned(memory: Memory, told: Experience, reflector: Reflector) -> Flow[lis
     """Store the lessons that a model draws, of what it drew none before."""
     context, moment = memory.context, memory.tiered_store.flows.moment()
     keys = [*(one.key(context) for one in told.kinds), told.key(context)]
-    before = yield from skills.stored_values(keys, context, moment)
+    before = yield from skills.read_stored_values(keys, context, moment)
     learned = [
         StoreResult(stored=False, key=key, reason="learned before") for key in keys if key in before
     ]
-    left = told.without(before, context)
+    left = told.without_lessons(before, context)
     if not left.teaches:
         return learned
     said = yield from _known(memory, left)
@@ -401,26 +405,28 @@ def _known(memory: Memory, told: Experience) -> Flow[list[str]]:
     """The lessons of these failures, or about this question, that are there already."""
     query = told.asked if told.corrects or told.failed else ""
     ask = recall_query(memory, query)
-    found, _ = yield from lessons(
+    found, _ = yield from find_lessons(
         replace(ask, memory_types=(REFLEXION,), limit=_KNOWN),
         memory.reader,
         memory.tiered_store.flows,
-        failures=[one.shown.failure for one in told.kinds],
+        failures=[one.example.failure for one in told.kinds],
     )
     return [one.content for one in found]
 
 
-def _stored(memory: Memory, told: Experience, drawn: Sequence[Drawn]) -> Flow[list[StoreResult]]:
+def _stored(
+    memory: Memory, told: Experience, drawn: Sequence[DrawnLesson]
+) -> Flow[list[StoreResult]]:
     """Store lessons with the attempts that they are of, which live on in them."""
     if not drawn:
         return []
     context, store = memory.context, memory.tiered_store.flows
-    shown = list(dict.fromkeys(one.kind.shown for one in drawn if one.kind is not None))
+    shown = list(dict.fromkeys(one.kind.example for one in drawn if one.kind is not None))
     kept = yield from memory.gate.screening([one.to_memory(context) for one in shown])
     origins = dict(zip(shown, kept, strict=True))
     made = yield from memory.gate.screening([one.to_memory(told, context) for one in drawn])
     lessons_ = [
-        one if each.kind is None else drawn_from(origins[each.kind.shown], one)
+        one if each.kind is None else drawn_from(origins[each.kind.example], one)
         for one, each in zip(made, drawn, strict=True)
     ]
     results = yield from memory.pipeline.remember([*kept, *lessons_], context)

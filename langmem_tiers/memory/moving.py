@@ -69,15 +69,15 @@ def promote_to_long_term(
     yield from _ready(memory)
     how = _promoting(memory, chosen, generaliser)
     one = yield from recalling.known(memory, named)
-    sources = yield from promoting.evidence(how.tenant, [one.id])
+    sources = yield from promoting.read_evidence(how.tenant, [one.id])
     if not sources:
         raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
     source = sources[0]
-    how = how._replace(same={source.id: [_near(source, one) for one in alike]})
-    return (yield from promoting.promote_one(promoting.assess(source, how), how, words))
+    how = how._replace(judged_same={source.id: [_near(source, one) for one in alike]})
+    return (yield from promoting.promote_one(promoting.plan_promotion(source, how), how, words))
 
 
-def _near(source: rules.Candidate, key: str) -> int:
+def _near(source: rules.PromotionCandidate, key: str) -> int:
     """The memory of that key among those that are near to another.
 
     Raises:
@@ -129,13 +129,13 @@ def _ready(memory: Memory) -> Flow[None]:
 
 def _promoting(
     memory: Memory, policy: rules.PromotionPolicy, generaliser: Generaliser | None = None
-) -> promoting.Promoting:
+) -> promoting.PromotionJob:
     """What holds for the moves of a call that begins now."""
     store, context = memory.tiered_store.flows, memory.context
     seen = {"user_id": context.user_id, "everybody": False}
     moment = store.moment()
-    return promoting.Promoting(
-        context.root, policy, generaliser, store.options, moment, store.moment, seen=seen
+    return promoting.PromotionJob(
+        context.root, policy, generaliser, store.options, moment, store.moment, user_params=seen
     )
 
 
@@ -167,7 +167,7 @@ def rollback(memory: Memory, move: str) -> Flow[bool]:
     """
     named, store = _move(move), memory.tiered_store.flows
     yield from store.flush()
-    return (yield from moves.rollback(memory.context, named, store.options, store.moment()))
+    return (yield from moves.undo_move(memory.context, named, store.options, store.moment()))
 
 
 def explain(
@@ -181,7 +181,7 @@ def explain(
     named, chosen = memory_key(key), _policy(memory, policy)
     yield from memory.tiered_store.flows.flush_before_read()
     one = yield from recalling.known(memory, named)
-    return (yield from moves.explain(one.id, _promoting(memory, chosen), memory.context))
+    return (yield from moves.read_explanation(one.id, _promoting(memory, chosen), memory.context))
 
 
 def _policy(memory: Memory, policy: PromotionSettings | None) -> rules.PromotionPolicy:

@@ -26,8 +26,8 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier, encode_namespace
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, document_options
 from langmem_tiers.core.vectors import PackedVector, pack
-from langmem_tiers.learn.outcome import LearningStats, Run, Showing, noted, uplift_of
-from langmem_tiers.learn.promote import LISTS
+from langmem_tiers.learn.outcome import Exposure, LearningStats, Run, read_uplifts, record_exposures
+from langmem_tiers.learn.promote import LIST_FIELDS
 from langmem_tiers.memory.base import Memory, checked_limit, memory_key
 from langmem_tiers.memory.meant import meant, own_or_only, reached, why_absent
 from langmem_tiers.postgres.flow import Call, Flow, Query, extend_deadline, single
@@ -101,7 +101,7 @@ def get_context_batch(
     return recall(memory, asks, shown_to=shown_to)
 
 
-def showing(run_id: str | Run | None, holdout: float | None) -> Showing | None:
+def showing(run_id: str | Run | None, holdout: float | None) -> Exposure | None:
     """For which run memories are recalled, checked.
 
     Raises:
@@ -112,7 +112,7 @@ def showing(run_id: str | Run | None, holdout: float | None) -> Showing | None:
     held = checked_share(holdout, "holdout")
     named, root = run_id if isinstance(run_id, Run) else (run_id, None)
     if (run := checked_label(named, "run_id")) is not None:
-        return Showing(Run(run, checked_label(root, "the root of a run")), held)
+        return Exposure(Run(run, checked_label(root, "the root of a run")), held)
     if held:
         raise InvalidInputError(
             "a hold-out needs a run_id: what it is compared by is what came of the run"
@@ -182,7 +182,7 @@ def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Rec
 def stats(memory: Memory) -> Flow[LearningStats]:
     """What the tenant has stored, and what memories that were held out do to runs."""
     rows = yield from memory.tiered_store.flows.type_stats(memory.context.whose)
-    uplift = yield from uplift_of(memory.context)
+    uplift = yield from read_uplifts(memory.context)
     by_type: dict[str, int] = {}
     by_tier = dict.fromkeys(TIERS, 0)
     for tier, memory_type, count, _ in rows:
@@ -230,7 +230,7 @@ def recall(
     vectors: Vectors | None = None,
     *,
     turn: str | None = None,
-    shown_to: Showing | None = None,
+    shown_to: Exposure | None = None,
 ) -> Flow[list[Recollections]]:
     """Recall for several questions at once; what is hidden does not count as accessed.
 
@@ -245,7 +245,7 @@ def recall(
         context = memory.context
         if context.project_id is None and asks[0].project_id is not None:  # one question's option
             context = replace(context, project_id=asks[0].project_id)
-        shown_of = partial(noted, context=context, showing=shown_to, now=store.now)
+        shown_of = partial(record_exposures, context=context, showing=shown_to, now=store.now)
     recording = None if days is None else Recording(days, turn or str(uuid4()), root)
     answers = yield from recalls.recall(
         asks, memory.reader, store, hidden, vectors, shown_of=shown_of, recording=recording
@@ -442,7 +442,7 @@ def _among_lists(given: Any) -> Any:
     """A filter in which a text stands for one that a list holds, where memories have lists."""
     if not isinstance(given, Mapping):
         return given
-    asked = {name for name in LISTS if isinstance(given.get(name), str)}
+    asked = {name for name in LIST_FIELDS if isinstance(given.get(name), str)}
     return {**given, **{name: {"$contains": given[name]} for name in asked}}
 
 

@@ -199,7 +199,7 @@ class _Commit:
         looks = [traces.ended_call(self.context, self.record.turn)]
         if self.seen is not None:
             locks.append((*encode_namespace(self.context.namespace(Tier.WORKING)), _TRACES))
-            looks.append(skills.recent_traces(self.context, moment))
+            looks.append(skills.recent_traces_call(self.context, moment))
         if self.lessons:
             locks.append((self.context.root, "", LOCK))
         owner = states.StateOwner.from_context(self.context)
@@ -271,7 +271,7 @@ class _Commit:
         if own is None or not self.turn.settings.enable_skill_extraction:
             return
         moment = self.store.moment()
-        (rows,) = yield Query((skills.recent_traces(self.context, moment),), commit=True)
+        (rows,) = yield Query((skills.recent_traces_call(self.context, moment),), commit=True)
         self.seen = skills.read_traces(rows)
         others = [run_trace for run_trace in self.seen if run_trace.run != own.run]
         trace = self.record.run_memory(own, self.context)
@@ -279,11 +279,13 @@ class _Commit:
         proposed = skills.proposed_skills(
             [*current, *others], self.context, min_support=skills.MIN_SUPPORT
         )
-        stored = yield from skills.stored_values(
+        stored = yield from skills.read_stored_values(
             list(proposed), self.context, moment, (Tier.WORKING,)
         )
         news = {
-            key: skill for key, skill in proposed.items() if skills.is_news(skill, stored.get(key))
+            key: skill
+            for key, skill in proposed.items()
+            if skills.has_new_evidence(skill, stored.get(key))
         }
         self.taught += [trace, *map(self.turn.memory.gate.trusting, news.values())]
         self.skills += news

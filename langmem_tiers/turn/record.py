@@ -26,9 +26,9 @@ from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.learn.reflexion import (
     FAILED_ATTEMPT,
     FailedAttempt,
-    Tried,
-    cure_of,
+    TriedCall,
     failure_fields,
+    find_cure,
 )
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall, Trace, trace_memory
@@ -166,10 +166,11 @@ class TurnRecord:
         """Return what failed and what worked later, and the key of the call that failed."""
         attempts, kept = [], {memory.key: memory for memory in self.pending}
         calls = [
-            Tried(call.tool, call.parameters, call.error, at) for at, call in enumerate(self.calls)
+            TriedCall(call.tool, call.parameters, call.error, at)
+            for at, call in enumerate(self.calls)
         ]
         for place, call in enumerate(self.calls):
-            cure = cure_of(place, calls)
+            cure = find_cure(place, calls)
             worked = None if cure is None else self.calls[cure]
             if call.error is None or worked is None or not {call.key, worked.key} <= kept.keys():
                 continue

@@ -12,7 +12,13 @@ from langchain_openai import ChatOpenAI
 
 from langmem_tiers.core.errors import ModelError
 from langmem_tiers.learn.general import generaliser_of
-from langmem_tiers.learn.reflexion import Drawn, Experience, FailedAttempt, Reflexion, reflector_of
+from langmem_tiers.learn.reflexion import (
+    DrawnLesson,
+    Experience,
+    FailedAttempt,
+    Reflexion,
+    reflector_of,
+)
 from tests.support.learning import model_of
 from tests.support.wayward_chat import SILENCE, Wayward, says, wayward
 
@@ -37,7 +43,7 @@ LEAKY = {"content": "In BillingService, compare passwords by secrets.compare_dig
 PRIVATE = ["billing-service", "acme"]
 
 
-def reflect(model: ChatOpenAI, way: Way) -> list[Drawn]:
+def reflect(model: ChatOpenAI, way: Way) -> list[DrawnLesson]:
     reflector = reflector_of(model)
     return reflector.call(TOLD, []) if way == "sync" else asyncio.run(_awaited(reflector.acall))
 

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from langmem_tiers import TieredStore
-from langmem_tiers.carry.transfer import export
+from langmem_tiers.carry.transfer import export_all
 from langmem_tiers.cli.app import app
 from tests.support.archives import count, execute
 from tests.support.carrying import many
@@ -186,7 +186,7 @@ def test_an_export_that_fails_leaves_neither_a_file_nor_a_note(
     many(url, 30)
     memory = coordinator(store)
     with pytest.raises(error):
-        store.run(export(store, memory.context, tmp_path / "acme.gz", advance=fail))
+        store.run(export_all(store, memory.context, tmp_path / "acme.gz", advance=fail))
     assert list(tmp_path.iterdir()) == []
     assert count(url, "exports") == 0
     assert doctor(url)["ok"]

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import Bounds, TieredStore
-from langmem_tiers.carry.file import Reader, as_json
-from langmem_tiers.carry.rows import Tables, tables_of
-from langmem_tiers.carry.transfer import look
+from langmem_tiers.carry.file import ExportReader, encode_json
+from langmem_tiers.carry.rows import Tables, make_tables
+from langmem_tiers.carry.transfer import read_batch
 from langmem_tiers.core.carried import EXPORTED_TABLES
 from langmem_tiers.core.errors import InvalidInputError, TieredMemoryError
 from tests.support.carrying import changed, lines_of, rich, tenant_rows, wipe, write_lines
@@ -95,16 +95,16 @@ def kept(shared_url: str, tmp_path_factory: pytest.TempPathFactory) -> Kept:
         rich(store, shared_url, found.path.with_name("cold"), 6)
         coordinator(store).admin.export_tenant(found.path)
     with psycopg.connect(shared_url) as conn:
-        found.tables = tables_of(conn.execute(COLUMNS, [list(EXPORTED_TABLES)]).fetchall())
+        found.tables = make_tables(conn.execute(COLUMNS, [list(EXPORTED_TABLES)]).fetchall())
     return found
 
 
 def read(path: Path, tables: Tables) -> list[str]:
     """All rows of a file as JSON."""
-    reader, found = Reader(path), []
+    reader, found = ExportReader(path), []
     try:
-        while (batch := look(reader, "acme", tables)) is not None:
-            found += [as_json([batch.table, line.row]) for line in batch.lines]
+        while (batch := read_batch(reader, "acme", tables)) is not None:
+            found += [encode_json([batch.table, line.row]) for line in batch.lines]
     finally:
         reader.close()
     return found
@@ -194,14 +194,20 @@ def test_no_more_of_a_line_is_held_than_a_row_can_have(kept: Kept, tmp_path: Pat
     ):
         write_lines(path, [*before, many], end=False)
         tracemalloc.start()
-        with pytest.raises(InvalidInputError, match=said), closing(Reader(path, narrow)) as reader:
-            reader.batch()
+        with (
+            pytest.raises(InvalidInputError, match=said),
+            closing(ExportReader(path, narrow)) as reader,
+        ):
+            reader.read_batch()
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < most
     write_lines(path, [header, json.dumps(["x" * 20_000_000])], end=False)
-    with pytest.raises(InvalidInputError, match="2: this is no row"), closing(Reader(path)) as wide:
-        wide.batch()
+    with (
+        pytest.raises(InvalidInputError, match="2: this is no row"),
+        closing(ExportReader(path)) as wide,
+    ):
+        wide.read_batch()
 
 
 def damaged(data: st.DataObject, text: str) -> str:

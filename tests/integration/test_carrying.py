@@ -20,7 +20,7 @@ import pytest
 
 from langmem_tiers import GatePolicy, MemoryContext, TieredStore
 from langmem_tiers.carry import transfer
-from langmem_tiers.carry.rows import OWN
+from langmem_tiers.carry.rows import OWNER_ONLY
 from langmem_tiers.core.carried import EXPORTED_TABLES, ID_COLUMNS, PROOF_TABLES, UNEXPORTED_TABLES
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -203,7 +203,7 @@ def test_an_export_is_of_one_moment_and_needs_no_memory_for_what_it_reads(
             execute(url, "DELETE FROM memory.memories WHERE key <> 'n1'")
         written.append(rows)
 
-    store.run(transfer.export(store, memory.context, tmp_path / "then.gz", advance=meanwhile))
+    store.run(transfer.export_all(store, memory.context, tmp_path / "then.gz", advance=meanwhile))
     assert (
         sum(written)
         == len(lines_of(tmp_path / "then.gz")) - 2
@@ -220,7 +220,7 @@ async def test_an_export_that_is_cancelled_or_fails_leaves_nothing(
 
         def export(advance: Callable[[int], object]) -> Any:
             return store.runner.arun(
-                transfer.export(store, context, tmp_path / "acme.gz", advance=advance)
+                transfer.export_all(store, context, tmp_path / "acme.gz", advance=advance)
             )
 
         task: asyncio.Task[Any] = asyncio.ensure_future(export(lambda _: task.cancel()))
@@ -288,7 +288,7 @@ def stopped(store: TieredStore, path: Path, after: int) -> None:
             raise KeyboardInterrupt
 
     context = MemoryContext(tenant="acme")
-    how = transfer.Importing(store=store, context=context, path=path, advance=advance)
+    how = transfer.ImportJob(store=store, context=context, path=path, advance=advance)
     with pytest.raises(KeyboardInterrupt):
         store.run(transfer.import_all(how))
 
@@ -334,7 +334,7 @@ def test_another_export_or_other_options_or_another_process_do_not_mix_with_it(
         execute(url, "UPDATE memory.imports SET done = done + 1")
 
     context = MemoryContext(tenant="acme")
-    how = transfer.Importing(store=store, context=context, path=export, advance=meanwhile)
+    how = transfer.ImportJob(store=store, context=context, path=export, advance=meanwhile)
     with pytest.raises(ConflictError, match="somebody else imports 'acme'"):
         store.run(transfer.import_all(how))
     execute(url, "UPDATE memory.imports SET done = done - %s", done[0])
@@ -578,7 +578,7 @@ def test_what_later_calls_go_by_is_not_taken_from_a_file_that_somebody_else_answ
     path = changed(export, "forgettings", forge)
     path = changed(path, "tombstone_keys", lambda row: row.update(secret="\\x00"))
     coordinator(store).admin.import_tenant(path, source="web")
-    assert not any(tenant_rows(url)[f"memory.{name}"] for name in OWN)
+    assert not any(tenant_rows(url)[f"memory.{name}"] for name in OWNER_ONLY)
     memory = coordinator(store, project_id="billing")
     memory.forget(key="meadow")
     assert mine.exists()

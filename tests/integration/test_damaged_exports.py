@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.carry.rows import Tables, check_row, tables_of
+from langmem_tiers.carry.rows import Tables, check_row, make_tables
 from langmem_tiers.core.carried import EXPORTED_TABLES
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.postgres.flow import rows_of
@@ -41,7 +41,7 @@ def kept(shared_url: str, tmp_path_factory: pytest.TempPathFactory) -> Kept:
         various(store, shared_url, path.with_name("cold"))
         coordinator(store).admin.export_tenant(path)
         columns = store.run(rows_of("carried_columns", names=list(EXPORTED_TABLES)))
-    return Kept(path, tables_of(columns))
+    return Kept(path, make_tables(columns))
 
 
 @pytest.fixture

@@ -19,7 +19,13 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.learn.outcome import ENOUGH, HOLDOUT, HoldoutCounts, chance_of_harm, doubted
+from langmem_tiers.learn.outcome import (
+    ENOUGH,
+    HOLDOUT,
+    HoldoutCounts,
+    chance_of_harm,
+    holdout_share,
+)
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock
 
@@ -38,7 +44,7 @@ def test_the_chance_of_harm_falls_if_runs_that_failed_with_a_memory_had_succeede
     steps = (0, failed // 4, failed // 2, failed)
     assert all(before >= after - 1e-9 for before, after in pairwise(map(chance, steps)))
     shares = [
-        doubted(HoldoutCounts(shown + one, shown + failed, held, held + lost), usual)
+        holdout_share(HoldoutCounts(shown + one, shown + failed, held, held + lost), usual)
         for one in steps
     ]
     assert all(0 <= after <= before + 1e-9 < 1 for before, after in pairwise(shares))
@@ -47,8 +53,8 @@ def test_the_chance_of_harm_falls_if_runs_that_failed_with_a_memory_had_succeede
 def test_nothing_is_held_back_for_what_is_usual() -> None:
     for tries in (0, 10, 100):
         counts = HoldoutCounts(tries // 2, tries, tries // 2, tries)
-        assert doubted(counts, 0.5) == 0
-    assert doubted(HoldoutCounts(1, 12, 0, 0), 0.6) > 0.9
+        assert holdout_share(counts, 0.5) == 0
+    assert holdout_share(HoldoutCounts(1, 12, 0, 0), 0.6) > 0.9
 
 
 @pytest.mark.parametrize(("base", "with_it"), [(0.02, 0.3), (0.1, 0.4), (0.2, 0.5), (0.4, 0.7)])
@@ -64,7 +70,7 @@ def first_runs(base: float, with_it: float, rng: Random) -> int:
     """Of how many of its first thirty runs it is held out, where nine in ten others succeed."""
     counts, held = HoldoutCounts(0, 0, 0, 0), 0
     for _ in range(30):
-        share = doubted(counts, 0.9) if counts.tries >= ENOUGH else 0.0
+        share = holdout_share(counts, 0.9) if counts.tries >= ENOUGH else 0.0
         out = counts.tries > 0 and rng.random() < max(HOLDOUT, share)
         good = rng.random() < (base if out else with_it)
         added = (0, 0, int(good), 1) if out else (int(good), 1, 0, 0)

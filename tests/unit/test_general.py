@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.reading import RULE_CHARACTERS
-from langmem_tiers.learn.general import is_plain, needs_words, neighbourhood
+from langmem_tiers.learn.general import make_vocabulary, names_nobody, reason_to_rewrite
 
 LABELS = ["acme", "billing", "billing-service", "coder"]
 OWN = ["We asked Marta before the release.", "The gateway of Northwind is slow."]
@@ -23,7 +23,7 @@ def needs(value: dict[str, Any] | str, *, language: str = "english", **known: li
     """Why a value needs general words, beside what is known."""
     value = {"content": value} if isinstance(value, str) else value
     told = {"own": OWN, "others": OTHERS, "said": HEARD, **known}
-    around = neighbourhood(
+    around = make_vocabulary(
         str(value.get("content")),
         LABELS,
         told["own"],
@@ -31,7 +31,7 @@ def needs(value: dict[str, Any] | str, *, language: str = "english", **known: li
         utterances=told["said"],
         language=language,
     )
-    return needs_words(value, around)
+    return reason_to_rewrite(value, around)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_what_is_too_long_to_be_looked_at_stays() -> None:
 
 
 def test_a_word_that_stands_alone_is_plain_if_its_capitals_are_known() -> None:
-    around = neighbourhood("", LABELS, OWN, OTHERS)
+    around = make_vocabulary("", LABELS, OWN, OTHERS)
     words = ["parsing", "Postgres", "Northwind", "acme"]
-    assert [is_plain(one, around) for one in words] == [True, True, False, False]
-    told = [is_plain(one, around, "Parsing is slow") for one in (*words, "linnea")]
+    assert [names_nobody(one, around) for one in words] == [True, True, False, False]
+    told = [names_nobody(one, around, "Parsing is slow") for one in (*words, "linnea")]
     assert told == [True, True, False, False, False]
 
 

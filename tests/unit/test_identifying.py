@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.learn.general import SECRET, identifying
+from langmem_tiers.learn.general import SECRET, find_identifying
 
 PRIVATE = ["billing-service", "acme", "coder"]
 
@@ -24,7 +24,7 @@ PRIVATE = ["billing-service", "acme", "coder"]
     ],
 )
 def test_labels_are_found_in_every_spelling(said: str, found: str) -> None:
-    assert identifying(said, PRIVATE) == (found,)
+    assert find_identifying(said, PRIVATE) == (found,)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_labels_are_found_in_every_spelling(said: str, found: str) -> None:
 def test_what_identifies_by_its_form_is_found_and_a_secret_is_not_told(
     said: str, found: str
 ) -> None:
-    assert identifying(said, PRIVATE) == (found,)
+    assert find_identifying(said, PRIVATE) == (found,)
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,13 @@ def test_what_identifies_by_its_form_is_found_and_a_secret_is_not_told(
     ],
 )
 def test_what_was_learned_identifies_nobody(said: str) -> None:
-    assert identifying(said, PRIVATE) == ()
+    assert find_identifying(said, PRIVATE) == ()
 
 
 def test_labels_that_name_nobody_are_not_looked_for() -> None:
-    assert identifying("a - b", ["a", "-", "", " ", "--"]) == ()
+    assert find_identifying("a - b", ["a", "-", "", " ", "--"]) == ()
 
 
 def test_a_string_is_not_a_list_of_names() -> None:
     with pytest.raises(InvalidTypeError, match="list of names"):
-        identifying("acme", "acme")
+        find_identifying("acme", "acme")

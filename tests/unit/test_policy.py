@@ -19,8 +19,8 @@ from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.learn.promotion_rules import (
     BETA,
     SPECIFIED,
-    Candidate,
     Criterion,
+    PromotionCandidate,
     PromotionPolicy,
     decide,
     should_demote,
@@ -30,12 +30,12 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 COUNTS = st.integers(0, 80)
 
 
-NOTHING: dict[str, Any] = dict.fromkeys(Candidate._fields)
+NOTHING: dict[str, Any] = dict.fromkeys(PromotionCandidate._fields)
 
 
 def seen(
     successes: int, failures: int, *, accesses: int = 20, days: float = 30, projects: int = 3
-) -> Candidate:
+) -> PromotionCandidate:
     known = {
         "value": {},
         "outcomes": successes + failures,
@@ -45,10 +45,10 @@ def seen(
         "projects": [f"p{one}" for one in range(projects)],
         "created_at": NOW - timedelta(days=days),
     }
-    return Candidate(**{**NOTHING, **known})
+    return PromotionCandidate(**{**NOTHING, **known})
 
 
-def promoted(candidate: Candidate, policy: PromotionPolicy = SPECIFIED) -> bool:
+def promoted(candidate: PromotionCandidate, policy: PromotionPolicy = SPECIFIED) -> bool:
     return decide(candidate, policy, NOW).promote
 
 

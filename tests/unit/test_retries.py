@@ -10,16 +10,18 @@ from typing import Any
 import psycopg
 import pytest
 
-from langmem_tiers.learn.reflexion import Tried, cure_of, is_transient
+from langmem_tiers.learn.reflexion import TriedCall, find_cure, is_transient_failure
 from langmem_tiers.learn.signature import signature
 
 COMMA = "ValueError: the amount '1,234' has a comma"
-FAILED = Tried("read", {"path": "a.csv", "encoding": "utf-8"}, "UnicodeDecodeError: byte 0xe9", 1)
-WORKED = Tried("read", {"path": "a.csv", "encoding": "latin-1"}, None, 3)
+FAILED = TriedCall(
+    "read", {"path": "a.csv", "encoding": "utf-8"}, "UnicodeDecodeError: byte 0xe9", 1
+)
+WORKED = TriedCall("read", {"path": "a.csv", "encoding": "latin-1"}, None, 3)
 
 
-def cure(*calls: Tried) -> int | None:
-    return cure_of(0, calls)
+def cure(*calls: TriedCall) -> int | None:
+    return find_cure(0, calls)
 
 
 def test_the_next_call_that_worked_speaks_for_a_failure_if_it_shares_an_argument() -> None:
@@ -48,7 +50,7 @@ def test_what_shares_nothing_that_names_anything_may_be_about_another_thing(
 
 @pytest.mark.parametrize("tool", ["install", "read"])
 def test_where_another_call_worked_between_them_that_may_have_been_the_cure(tool: str) -> None:
-    between = Tried(tool, {"path": "b.csv"}, None, 2)
+    between = TriedCall(tool, {"path": "b.csv"}, None, 2)
     assert cure(FAILED, between, WORKED) is None
     assert cure(FAILED, between._replace(error="no"), WORKED) == 2
     assert cure(FAILED, between._replace(tool="write_todos"), WORKED) == 2
@@ -118,12 +120,12 @@ LASTING = [
 
 
 def test_what_passes_by_itself_is_known_by_the_names_of_systems_and_what_lasts_is_not() -> None:
-    assert [one for one in PASSING if not is_transient(one)] == []
-    assert [one for one in LASTING if is_transient(one)] == []
+    assert [one for one in PASSING if not is_transient_failure(one)] == []
+    assert [one for one in LASTING if is_transient_failure(one)] == []
     for failure in (
         TimeoutError(),
         ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED)),
         psycopg.errors.DeadlockDetected("deadlock detected"),
         psycopg.errors.LockNotAvailable("x: could not obtain lock"),
     ):
-        assert is_transient(str(signature(failure, tool="run")))
+        assert is_transient_failure(str(signature(failure, tool="run")))

@@ -184,7 +184,7 @@ note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
 )  # fmt: skip
 def test_an_assertion_is_signed_by_what_was_asserted(text: str, wanted: str) -> None:
     assert str(signature(text)) == f"AssertionError: {wanted}"
-    assert not signature(text).said
+    assert not signature(text).plain_text
 
 
 def test_an_assertion_that_says_something_or_fails_outside_a_test_is_signed_by_what_it_says() -> (

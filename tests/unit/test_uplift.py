@@ -14,7 +14,7 @@ from langmem_tiers.learn.outcome import (
     beta_interval,
     chance_at_most,
     difference_interval,
-    held_out,
+    is_held_out,
     uplifts,
 )
 
@@ -123,10 +123,10 @@ def test_holding_out_is_settled_and_grows_with_the_share(
 ) -> None:
     low, high = sorted((share, more))
 
-    assert held_out(run, place, share) == held_out(run, place, share)
-    assert held_out(run, place, high) >= held_out(run, place, low)
-    assert not held_out(run, place, 0)
-    assert held_out(run, place, 1)
+    assert is_held_out(run, place, share) == is_held_out(run, place, share)
+    assert is_held_out(run, place, high) >= is_held_out(run, place, low)
+    assert not is_held_out(run, place, 0)
+    assert is_held_out(run, place, 1)
 
 
 def test_the_share_is_kept_over_runs_and_over_memories_the_same_in_every_process() -> None:
@@ -134,14 +134,14 @@ def test_the_share_is_kept_over_runs_and_over_memories_the_same_in_every_process
     trials = 5_000
     for share in (0.05, 0.2, 0.5):
         reach = 4 * math.sqrt(share * (1 - share) / trials)
-        runs = sum(held_out(f"run-{one}", "m", share) for one in range(trials))
-        memories = sum(held_out("r", f"memory-{one}", share) for one in range(trials))
+        runs = sum(is_held_out(f"run-{one}", "m", share) for one in range(trials))
+        memories = sum(is_held_out("r", f"memory-{one}", share) for one in range(trials))
         assert runs / trials == pytest.approx(share, abs=reach)
         assert memories / trials == pytest.approx(share, abs=reach)
     answers = {
-        (run, place): tuple(held_out(f"{n}{run}", place, 0.5) for n in range(64))
+        (run, place): tuple(is_held_out(f"{n}{run}", place, 0.5) for n in range(64))
         for run, place in (("ab", "c"), ("a", "bc"), ("", "abc"), ("abc", ""))
     }
     assert len(set(answers.values())) == 4  # names that run together are told apart
-    found = [one for one in range(40) if held_out(f"run-{one}", "acme.billing/retry", 0.2)]
+    found = [one for one in range(40) if is_held_out(f"run-{one}", "acme.billing/retry", 0.2)]
     assert found == [7, 10, 11, 20, 22, 23, 33, 35, 38]
