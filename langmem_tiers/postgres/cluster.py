@@ -1,13 +1,13 @@
-"""A data directory of an embedded Postgres: its server, and the programs that it is served by.
+"""A data directory of an embedded Postgres: its server and its programs.
 
-The programs always run inside the data directory and are told `.` for its path, so that the
-characters and the length of the path are nobody's concern but the client's. A root process runs
-them as another account, which need not be able to search the parents of the directory then.
+The programs always run inside the data directory and get `.` as its path, so that only a client
+needs to handle the characters and the length of the path. A root process runs them as another
+account, which then need not be able to search the parents of the directory.
 
-That account may not be able to read them, as the package is installed below /root or in a private
-folder. Then it runs a copy, `langmem-tiers/postgres-…`, in the first of a few folders where root
-can put something that everybody can read and nobody else can change. A copy is named after its
-contents, and checked before each use, so that a copy which a crash cut off is made anew.
+That account may be unable to read the programs, if the package is installed below /root or in a
+private folder. Then it runs a copy, `langmem-tiers/postgres-…`, in the first of a few folders
+where root can put files that everybody can read and nobody else can change. A copy is named after
+its contents and checked before each use, so that an incomplete copy is made again.
 """
 
 import contextlib
@@ -92,9 +92,9 @@ class ServerAnswer(enum.Enum):
     """Nobody listens."""
     READY = enum.auto()
     NOT_NOW = enum.auto()
-    """It starts, recovers or stops."""
+    """The server starts, recovers or stops."""
     SILENT = enum.auto()
-    """Somebody listens, and says nothing."""
+    """Somebody listens, and does not answer."""
 
 
 class Cluster:
@@ -108,7 +108,7 @@ class Cluster:
         self.programs = runnable_by(self.account, programs_of(version))
 
     def create(self) -> None:
-        """Fill an empty directory; the locale is one that knows letters beyond ASCII."""
+        """Create the data in an empty directory; its locale knows letters beyond ASCII."""
         provider = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         self._run(
             "initdb",
@@ -124,10 +124,10 @@ class Cluster:
         )
 
     def ensure_running(self, address: Path) -> None:
-        """Return when a server of ours is ready; `address` is a name that fits a socket.
+        """Return when a server of ours is ready; `address` is a path that fits a socket address.
 
-        It waits for a server that recovers. It stops one that was told to stop, or says nothing at
-        all, and starts it anew.
+        It waits for a server that recovers. It restarts one that was told to stop, or does not
+        answer at all.
         """
         began = time.monotonic()
         while (answer := ask_server(address, _SILENT_AT_START)) is not ServerAnswer.READY:
@@ -161,7 +161,7 @@ class Cluster:
             answer is ServerAnswer.NOT_NOW and self._stopping()
         )
         for mode, seconds in [_FAST, _IMMEDIATE] if asked else [_IMMEDIATE]:
-            with contextlib.suppress(DatabaseError):  # the lines below see whether it stopped
+            with contextlib.suppress(DatabaseError):  # the lines below check if it stopped
                 self._pg_ctl("stop", seconds, "-m", mode)
             if not listens(address):
                 return
@@ -181,10 +181,10 @@ class Cluster:
             )
 
     def _start(self, *, insisting: bool) -> None:
-        """Start the server; return too if the rest of a killed one keeps it from starting.
+        """Start the server; return also if processes of a killed one keep it from starting.
 
-        With `insisting` it kills that rest, which nobody can reach. A server of another program
-        may be reached at a socket elsewhere.
+        With `insisting` it kills those processes, which no client can reach. It kills no server of
+        another program, which may listen at another socket.
         """
         if insisting:
             self._refuse_foreign()
@@ -204,10 +204,10 @@ class Cluster:
     def _drop_stale_locks(self) -> None:
         """Remove lock files left by a crash that Postgres would not dare to remove.
 
-        When there is no process with the recorded id, Postgres clears `postmaster.pid` itself,
-        and makes sure that no session of the old server is left. But it takes any living process
-        of its user for a server, even one that is dead and not yet waited for. The socket's own
-        lock says nothing about the data, and nobody listens on the socket here.
+        If no process has the recorded id, Postgres clears `postmaster.pid` itself, and makes sure
+        that no session of the old server is left. But it takes any process of its user for a
+        server, even a dead one that nobody has waited for yet. The socket's own lock says nothing
+        about the data, and nobody listens on the socket here.
         """
         pid = self._postmaster()
         if pid is not None and not may_serve(pid, self.data):
@@ -225,7 +225,7 @@ class Cluster:
         return "stopping" in map(str.strip, self._text("postmaster.pid").splitlines())
 
     def _self(self) -> str:
-        """Name the directory the program runs in, without needing to search its parents."""
+        """Return a path of the program's own directory that needs no search of its parents."""
         linux_root = sys.platform == "linux" and self.account is not None
         return "/proc/self/cwd" if linux_root else "."
 
@@ -244,7 +244,7 @@ class Cluster:
         return "\n".join(self._text("server.log").splitlines()[-20:])
 
     def _text(self, name: str) -> str:
-        """What a file of the data says; nothing if it is not there."""
+        """Return the text of a file of the data; "" if there is none."""
         try:
             return (self.data / name).read_text(errors="replace")
         except FileNotFoundError:
@@ -263,7 +263,7 @@ def version_of(data: Path) -> int:
 
 
 def _owner_of(data: Path) -> int | None:
-    """Return the account to run the programs as, if that is not simply the current one."""
+    """Return the account to run the programs as; None for the current one."""
     if os.geteuid() != 0:
         return None
     owner = data.stat().st_uid
@@ -277,7 +277,7 @@ def _owner_of(data: Path) -> int | None:
 
 
 def fits_socket_address(directory: Path) -> bool:
-    """Tell whether a client can name the socket in a directory: short, and without commas."""
+    """Return True if a client can address the socket in a directory: short, without commas."""
     name = os.fsencode(directory / SOCKET)
     return len(name) <= _LONGEST_SOCKET_PATH and b"," not in name
 
@@ -289,7 +289,7 @@ def url_of(directory: Path) -> str:
 
 
 def ask_server(directory: Path, seconds: float) -> ServerAnswer:
-    """Ask the server that listens in a directory whether one can connect; wait for so long."""
+    """Ask the server that listens in a directory for its state; wait for so many seconds."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(seconds)
         try:
@@ -309,7 +309,7 @@ def ask_server(directory: Path, seconds: float) -> ServerAnswer:
 
 
 def _connect(client: socket.socket, directory: Path, seconds: float) -> None:
-    """Connect within so many seconds; a server whose queue is full refuses at once until then."""
+    """Connect within so many seconds; try again while the server's queue is full."""
     until = time.monotonic() + seconds
     while True:
         try:
@@ -321,12 +321,12 @@ def _connect(client: socket.socket, directory: Path, seconds: float) -> None:
 
 
 def listens(directory: Path) -> bool:
-    """Tell whether a server listens in a directory, whatever it would answer."""
+    """Return True if a server listens in a directory, whatever its state."""
     return ask_server(directory, _GLANCE_SECONDS) is not ServerAnswer.NONE
 
 
 def may_serve(pid: int, data: Path) -> bool:
-    """Tell whether a process id may be a Postgres on this data; True where that is unknown."""
+    """Return True if a process id may be a Postgres on this data, or if that is unknown."""
     try:
         name, _, rest = (_PROCESSES / str(pid) / "stat").read_text().rpartition(")")
         living = name.endswith("(postgres") and not rest.lstrip().startswith("Z")
@@ -336,7 +336,7 @@ def may_serve(pid: int, data: Path) -> bool:
 
 
 def kill_all(data: Path, postmaster: int | None) -> None:
-    """Kill the processes of the Postgres on this data; its log has all that it acknowledged."""
+    """Kill the processes of the Postgres on this data; its log has all acknowledged writes."""
     candidates = [] if postmaster is None or _PROCESSES.is_dir() else [postmaster]
     for pid in (*filter(_is_postgres, candidates), *_find_servers(data)):
         with contextlib.suppress(ProcessLookupError):
@@ -344,7 +344,7 @@ def kill_all(data: Path, postmaster: int | None) -> None:
 
 
 def _is_postgres(pid: int) -> bool:
-    """Tell whether a process is a Postgres, where `ps` alone knows: its id may be old."""
+    """Return True if `ps` says that a process is a Postgres, as its id may be old."""
     ps = shutil.which("ps")
     if ps is None:
         return False
@@ -441,7 +441,7 @@ def runnable_by(account: int | None, programs: Path) -> Path:
 
 
 def _may_run(account: int, programs: Path) -> bool:
-    """Tell whether an account may run the programs, libraries included, by running one."""
+    """Return True if an account may run the programs and their libraries: it runs one."""
     try:
         return run([str(programs / "initdb"), "--version"], account, Path("/")).returncode == 0
     except PermissionError:
@@ -449,7 +449,7 @@ def _may_run(account: int, programs: Path) -> bool:
 
 
 def _ensure_copy(programs: Path, shelf: Path) -> Path | None:
-    """Return the programs of a shelf's copy, made if need be; None if it can have none."""
+    """Return the programs of the copy on a shelf, made if need be; None if that fails."""
     home = own_folder_in(shelf, _SHELF)
     if home is None:
         return None
@@ -468,7 +468,7 @@ def _ensure_copy(programs: Path, shelf: Path) -> Path | None:
 
 
 def _replace(copy: Path, install: Path) -> None:
-    """Make a copy aside, and move it into place once it is whole."""
+    """Make a copy aside, and move it into place once it is complete."""
     unfinished = copy.with_suffix(".new")
     shutil.rmtree(unfinished, ignore_errors=True)
     shutil.rmtree(copy, ignore_errors=True)
@@ -483,7 +483,7 @@ def _replace(copy: Path, install: Path) -> None:
 
 
 def _sum_of(install: Path) -> str:
-    """Return a sum of the files to copy: their names and contents, wherever they stand."""
+    """Return a hash of the names and contents of the files to copy."""
     total = hashlib.sha256()
     site = install.parent.parent
     for path in _list_needed_files(install):
@@ -533,9 +533,9 @@ def own_folder_in(parent: Path, name: str) -> Path | None:
 
 
 def _is_roots(folder: Path) -> bool:
-    """Tell whether root alone can change the entries of a folder, and what its path means.
+    """Return True if only root can change a folder's entries and the folders of its path.
 
-    In a sticky folder, such as /tmp, others may make new entries, and may not touch root's.
+    In a sticky folder, such as /tmp, others may make new entries, but cannot touch root's.
     """
     own, *above = (path.lstat() for path in (folder, *folder.parents))
     return (

@@ -1,9 +1,9 @@
-"""Connections to Postgres: how long they wait, what a session of theirs is told, how values travel.
+"""Connections to Postgres: their deadlines, their sessions' settings, and how values are encoded.
 
-Nothing takes longer on one than the call that uses it, even where the network is gone. At the
-deadline, and where the caller is interrupted or cancelled, the server is asked to break the
-statement off. The call waits a moment more for it, so that it knows whether it wrote something.
-After that the connection is used no more: a late cancelling would hit the next statement.
+No statement takes longer than the deadline of its call, even if the network is gone. At the
+deadline, and if the caller is interrupted or cancelled, the connection asks the server to cancel
+the statement. It waits a moment for the answer, so that the call knows whether it wrote something.
+Then the connection is thrown away: a late cancellation would hit its next statement.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from langmem_tiers.postgres.target import CONNECTION_FACTS, Target
 T = TypeVar("T")
 
 GRACE_SECONDS: Final = 0.5
-"""The time that a server has to hear that it is to break a statement off, and to do it."""
+"""The time that a server has to cancel a statement when it is asked to."""
 _WAIT_SECONDS: Final = 0.1
 _INTERRUPTED: Final = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
 _KEPT_CURSORS: Final = 2
-"""The number of cursors that a connection keeps: for its settings, and for one statement."""
+"""The number of cursors that a connection keeps: one for its settings, one for a statement."""
 
 
 class _DeadlinePassedError(Exception):
-    """The deadline has passed; one can still go on waiting."""
+    """The deadline has passed; waiting can go on."""
 
 
 def _stop_at(work: PQGen[T], deadline: Deadline) -> PQGen[T]:
@@ -62,25 +62,25 @@ def _stop_at(work: PQGen[T], deadline: Deadline) -> PQGen[T]:
 
 
 class _TimedConnection(psycopg.BaseConnection[Any]):
-    """A connection with a deadline, which keeps the cursors for calls of a single statement.
+    """A connection with a deadline, which keeps its cursors for calls of a single statement.
 
-    Making a cursor costs a fifth of what a get does.
+    To make a cursor costs a fifth of a get.
     """
 
     new_cursor: Any
     deadline: Deadline = NEVER
     is_broken_off = False
-    """True if something was broken off on it, so that it is to be thrown away."""
+    """True if a statement was broken off on it, so that it must be thrown away."""
     is_pooled = False
-    """True if its next transaction may run in another session."""
+    """True if its next transaction may run in another session of the server."""
     settings: Mapping[str, Any]
-    """The settings that its transactions are told first if it is pooled; see `Target.settings`."""
+    """The settings with which each transaction begins if it is pooled; see `Target.settings`."""
     _wait_on: Any
     _knows_vectors = False
     _cursors: tuple[Any, ...] = ()
 
     def __init__(self, pgconn: PGconn) -> None:
-        """Wrap what libpq opened."""
+        """Wrap a connection of libpq."""
         super().__init__(pgconn)
         self.planned: set[str] = set()
         self.adapters.register_loader("jsonb", _JsonbLoader)
@@ -91,7 +91,7 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
     def wait_until_deadline(
         self: Any, work: PQGen[T], interval: float = _WAIT_SECONDS, timeout: float | None = None
     ) -> Work[T]:
-        """Wait as the driver does, until the deadline."""
+        """Wait like psycopg, but only until the deadline."""
         options: dict[str, float] = {} if timeout is None else {"timeout": timeout}
         if (left := self.deadline.left) is not None:
             interval = min(interval, left)
@@ -102,16 +102,16 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
             result = yield from self._break_off(work)
         except _INTERRUPTED:
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                with suppress(psycopg.Error):  # whoever is interrupted hears of that alone
+                with suppress(psycopg.Error):  # the caller gets the interrupt alone
                     try:
                         yield from self._break_off(work)
-                    except StatementCut:  # the cancelling has come
+                    except StatementCut:  # the server has cancelled it
                         self.is_broken_off = False
             raise
         return result  # type: ignore[no-any-return]
 
     def _break_off(self: Any, work: PQGen[T]) -> Work[T]:
-        """Break work off; return what comes of it all the same, or raise that nothing does."""
+        """Break work off; return its result if it ends all the same, else raise."""
         self.is_broken_off = True
         seconds = self.deadline.seconds
         reason = "the call was interrupted"
@@ -130,7 +130,7 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
             raise CancelUnanswered(reason) from None
 
     def cursor_at(self, place: int) -> Any:
-        """Return the cursor for a statement of a round trip."""
+        """Return the cursor for the statement at a place of a round trip."""
         if place >= _KEPT_CURSORS:
             return self.new_cursor(self)
         if not self._cursors:
@@ -138,10 +138,10 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
         return self._cursors[place]
 
     def is_ready(self: Any, target: Target) -> Work[bool]:
-        """Tell whether it stands, passes a check, and knows what `learn` asks.
+        """Return True if it is open, passes the target's check, and its session is set up.
 
-        A server that goes away says so, or closes the socket: looking takes a microsecond, and
-        the server is asked only if something came.
+        A server that goes away says so, or closes the socket. To look at the socket takes a
+        microsecond; the server is asked only if something came.
         """
         try:
             if self._incoming.poll(0):
@@ -158,17 +158,17 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
     def _passes(self: Any, check: Callable[[Any], Any]) -> Work[bool]:
         try:
             yield check(self)
-        except Exception:  # noqa: BLE001 - a check of a caller's raises what it wants to
+        except Exception:  # noqa: BLE001 - a caller's check may raise anything
             self.is_broken_off = True  # the next one may pass
             return False
         return True
 
     def set_up_session(self: Any, target: Target) -> Work[None]:
-        """Ask where pgvector is, which is not known for ever: setup may create it later.
+        """Learn where pgvector is, and apply the settings; repeated until setup has made pgvector.
 
-        A connection is a pooler's if another process answers than the one that it was told of.
-        Others find what is set or prepared there. So each of its transactions is told its
-        settings, and prepares nothing. A session of our own is told them once.
+        The connection is a pooler's if another process answers than the one that it was given. A
+        pooler shares settings and prepared statements with others. So each transaction on it
+        begins with its settings, and prepares nothing. A session of our own gets them once.
         """
         vector_type = target.vector.vector_type if target.vector else None
         cursor = yield self.execute(CONNECTION_FACTS, {"type": vector_type}, prepare=False)
@@ -181,19 +181,19 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
             params = {**self.settings, "local": False, "role": None, "tenant": ""}
             values = [params[name] for name in enter.names]
             yield self.new_cursor(self).execute(enter.text, values, prepare=False)
-        self._cursors = ()  # the old ones would use what they learned before
+        self._cursors = ()  # the old ones keep the old adapters
         learned = self._register_vectors(*oids)
         self._knows_vectors = learned or (vectors_in is not None and vector_type is None)
 
     def treat_as_pooled(self: Any, target: Target | None = None) -> None:
-        """Rely no more on what a session keeps."""
+        """Rely no longer on the session's settings and prepared statements."""
         self.is_pooled = True
         self.adapters.register_loader("timestamptz", _TimeLoader)
         if target is None or not target.sets_prepare_threshold:
             self.prepare_threshold = None
 
     def _register_vectors(self, oid: int | None, array_oid: int | None) -> bool:
-        """Send vectors in binary from now on; False where the database has no type for them."""
+        """Send vectors in binary from now on; False if the database has no vector type yet."""
         vector_dumper: type[Dumper] = _NoVectorDumper
         many: type[Dumper] = _NoVectorDumper
         if oid is not None:
@@ -205,37 +205,37 @@ class _TimedConnection(psycopg.BaseConnection[Any]):
 
 
 class Connection(_TimedConnection, psycopg.Connection[Any]):
-    """One that blocks."""
+    """A blocking connection."""
 
     new_cursor = psycopg.RawCursor
     _wait_on = staticmethod(waiting.wait)
 
     def wait(self, *args: Any, **options: Any) -> Any:
-        """Wait as the driver does, until the deadline."""
+        """Wait like psycopg, but only until the deadline."""
         return run_sync(self.wait_until_deadline(*args, **options))
 
 
 class AsyncConnection(_TimedConnection, psycopg.AsyncConnection[Any]):
-    """One that is awaited."""
+    """An awaited connection."""
 
     new_cursor = psycopg.AsyncRawCursor
     _wait_on = staticmethod(waiting.wait_async)
 
     async def wait(self, *args: Any, **options: Any) -> Any:
-        """Wait as the driver does, until the deadline."""
+        """Wait like psycopg, but only until the deadline."""
         return await run_async(self.wait_until_deadline(*args, **options))
 
 
 def in_pipeline(conn: Any, work: Work[T]) -> Work[T]:
-    """Do work whose statements are answered together; raise what Postgres said, also at its end.
+    """Do work in a pipeline, whose statements are answered together; raise Postgres' own error.
 
-    Where a transaction fails as it commits, the driver finds the rest of the answer unread as it
-    leaves the pipeline, and says only that.
+    If a transaction fails as it commits, psycopg leaves the pipeline with the rest of the answer
+    unread, and raises an error about that alone.
     """
     try:
         pipeline = conn.pipeline()
         if not hasattr(pipeline, "__aenter__"):
-            with pipeline:  # no signal comes between entering it and having to leave it
+            with pipeline:  # no signal can come between its entry and the `try`
                 return (yield from work)
         yield pipeline.__aenter__()
         try:
@@ -258,11 +258,11 @@ def in_pipeline(conn: Any, work: Work[T]) -> Work[T]:
     return result
 
 
-# How values go over the wire: vectors and arrays out, jsonb and times in
+# Encodings of values: vectors and arrays out, jsonb and times in
 
 
 class _VectorDumper(Dumper):
-    """Sends a packed vector as it is; the type's OID is filled in for each database."""
+    """Sends a packed vector as it is; a subclass for each database has the type's OID."""
 
     format = Format.BINARY
 
@@ -283,24 +283,24 @@ class _VectorsDumper(_VectorDumper):
 
 
 class _NoVectorDumper(_VectorDumper):
-    """Stands in where the database has no vector type yet."""
+    """Refuses vectors while the database has no vector type."""
 
     def dump(self, obj: PackedVector) -> Buffer | None:  # noqa: ARG002 - nothing to send it to
         raise DatabaseError(NOT_SET_UP, code="not_set_up")
 
 
 class _ElementEscape:
-    """Escapes an element by replacing: a pattern calls Python for each of its quotation marks."""
+    """Escapes an array's element by `replace`: psycopg's pattern calls Python for each quote."""
 
     def sub(self, _: bytes, element: bytes) -> bytes:
         return element.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
 
 
 class _ListDumper(ListDumper):
-    """Sends arrays as the driver does, and a value of a million quotation marks in a moment."""
+    """Sends arrays like psycopg, but a value of a million quotation marks in a moment."""
 
-    # The driver's own name for what escapes, of which it calls `sub` alone; were it another, arrays
-    # would be sent as the driver sends them.
+    # psycopg's own name for its pattern, of which it calls only `sub`. If psycopg renamed it,
+    # arrays would be sent psycopg's way.
     _re_esc = _ElementEscape()  # type: ignore[assignment]
 
 
@@ -308,12 +308,12 @@ _parse = JSONDecoder().raw_decode
 
 
 class _JsonbLoader(Loader):
-    """Reads jsonb, which Postgres writes without the surrounding space that `json` looks for."""
+    """Reads jsonb without looking for space around it, as Postgres writes none."""
 
     format = Format.BINARY
 
     def load(self, data: Buffer) -> Any:
-        """Parse what follows the byte that tells the format's version."""
+        """Parse the text behind the byte of the format's version."""
         return _parse(str(data[1:], "utf-8"))[0]
 
 
@@ -321,15 +321,15 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class _TimeLoader(TimestamptzBinaryLoader):
-    """Reads times in UTC, also where only transactions are told to, whatever their session's."""
+    """Reads times in UTC, whatever the session's time zone is."""
 
     def __init__(self, oid: int, context: Any = None) -> None:  # noqa: ARG002
-        """Load without looking at a connection."""
+        """Set up without looking at a connection."""
         super().__init__(oid, None)
 
     def load(self, data: Buffer) -> datetime:
         """Return the epoch plus the microseconds."""
         try:
             return _EPOCH + timedelta(microseconds=int.from_bytes(data, signed=True))
-        except OverflowError:  # the driver says what is wrong
+        except OverflowError:  # psycopg explains the error
             return super().load(data)

@@ -1,12 +1,12 @@
-"""The driver: how a flow comes to its result, be it blocking or awaiting, and by when.
+"""The driver: it runs a flow to its result, blocking or awaiting, within a deadline.
 
-`driven` hands each effect of a flow to a session, and the answer back. It is `Work` (see
-`core/threads.py`), as all that a session does with the driver of Postgres: what a method of that
-returns is the answer, or is awaited for it. A `Side` has what else differs between the two.
+`drive` hands each effect of a flow to a session, and the answer back. It is `Work` (see
+`core/threads.py`), like everything that a session does with psycopg: a psycopg method returns the
+answer, or an awaitable that has it. A `CallMode` holds the other differences between the two.
 
-A call's `Deadline` counts while it waits for a connection, for locks, for the embedding model, for
-the writes of others and for being tried again. It does not count while a function or a chat model
-of the caller's is asked, which have time-outs of their own.
+The time of a call's `Deadline` runs while the call waits for a connection, for locks, for the
+embedding model, for the writes of others and for a retry. It stands still while a function or a
+chat model of the caller runs, which have time-outs of their own.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ E_contra = TypeVar("E_contra", contravariant=True)
 
 
 class UnitOfWork(Protocol[E_contra]):
-    """What a flow is driven on."""
+    """A session that carries out the effects of a flow."""
 
     def perform(self, effect: E_contra, /) -> Work[Any]:
-        """Do what a flow asked for."""
+        """Carry out an effect and return its answer."""
         ...
 
     def end(self, error: BaseException | None, /) -> Work[None]:
@@ -45,10 +45,10 @@ def drive(
     session: UnitOfWork[E],
     thrown: type[BaseException] = Exception,
 ) -> Work[T]:
-    """Do a flow's effects, one after another, and end its session; return its result.
+    """Carry out a flow's effects, one after another, end its session, and return its result.
 
-    What goes wrong with an effect is raised where the flow yielded it, if it is `thrown`; a flow
-    is closed where it yielded anything else.
+    An effect's error is raised where the flow yielded it, if it is an instance of `thrown`. Any
+    other error closes the flow there.
     """
     resume: Callable[[Any], E] = flow.send
     answer: Any = None
@@ -77,10 +77,9 @@ def drive(
 
 
 async def run_to_end(awaitable: Awaitable[T]) -> T:
-    """Do what may not be left half done: who is cancelled meanwhile hears of it when it is done.
+    """Await to the end, also if the caller is cancelled meanwhile; raise the cancellation then.
 
-    A connection that is not given back to the end is lost to its pool, and a pool that is not
-    closed to the end keeps its connections.
+    A half returned connection is lost to its pool, and a half closed pool keeps its connections.
     """
     doing = asyncio.ensure_future(awaitable)
     cancelled: asyncio.CancelledError | None = None
@@ -96,7 +95,7 @@ async def run_to_end(awaitable: Awaitable[T]) -> T:
 
 
 class _BlockingEvent:
-    """An event for one who waits, which no signal in the midst of it breaks as it may break theirs.
+    """An event for one waiter, which a signal cannot break.
 
     `threading.Event` takes its lock in Python, where an interrupt can leave it taken for ever.
     """
@@ -130,7 +129,7 @@ def _begin(work: Callable[[], Work[T]]) -> Future[T]:
 
 def _abegin(work: Callable[[], Work[T]]) -> asyncio.Task[T]:
     task = asyncio.create_task(run_async(work()))
-    # nobody may wait for it
+    # read the error: there may be no waiter, and asyncio warns of an error that nobody reads
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     return task
 
@@ -148,20 +147,20 @@ _RECOVERY_THREADS: Final = DaemonPool(4)
 
 @dataclass(frozen=True, slots=True)
 class CallMode:
-    """What differs between blocking and awaiting, but for the driver's own methods."""
+    """The differences between blocking and awaiting, besides psycopg's own methods."""
 
     run_work: Callable[[Work[Any]], Any]
-    """Makes of work what a method of the driver returns: the answer, or what has it."""
+    """Runs work as a psycopg method would: it returns the answer, or an awaitable that has it."""
     call_blocking: Callable[..., Any]
-    """Calls what may take long and knows only to block."""
+    """Calls a function that can only block, and may take long."""
     ask: Callable[[Ask], Any]
     event: Callable[[], Any]
     wait_for_event: Callable[[Any, float | None], Any]
-    """Tells whether an event comes within so many seconds."""
+    """Waits for an event for so many seconds; False if it does not come."""
     begin_work: Callable[[Callable[[], Work[Any]]], Any]
-    """Begins work that goes on by itself."""
+    """Begins work that goes on without its caller."""
     wait_for_end: Callable[[Any, float | None], Any]
-    """Tells whether that work ends within so many seconds."""
+    """Waits for that work for so many seconds; False if it does not end."""
 
 
 BLOCKING: Final = CallMode(
@@ -185,17 +184,17 @@ AWAITED: Final = CallMode(
 
 
 _PARTS: Final = 4
-"""A write waits a fourth of its time for those that go with it, and then goes alone."""
+"""A write waits a fourth of its time for its group, and then goes alone."""
 _MORE_TIME: Final = "open the store with bounds=Bounds(call_timeout_ms=…)"
 
 
 class Deadline:
-    """The time that a call has: a number of seconds from now on, or no end."""
+    """The time of a call: a number of seconds from now on, or no end."""
 
     __slots__ = ("_call_seconds", "_until", "seconds")
 
     def __init__(self, seconds: float | None) -> None:
-        """Begin the time now."""
+        """Start the time now."""
         self.seconds = seconds
         self._call_seconds = seconds
         """The seconds of a call of few items."""
@@ -203,21 +202,21 @@ class Deadline:
 
     @property
     def left(self) -> float | None:
-        """Return the seconds that are left; None for no end."""
+        """The seconds that are left; None for no end."""
         return None if self._until is None else max(0.0, self._until - monotonic())
 
     @property
     def passed(self) -> bool:
-        """Tell whether no time is left."""
+        """True if no time is left."""
         return self._until is not None and monotonic() >= self._until
 
     def extend(self, seconds: float) -> None:
-        """Give back the seconds in which a function or a model of the caller's was asked."""
+        """Add the seconds that a function or a model of the caller took."""
         if self._until is not None:
             self._until += seconds
 
     def for_items(self, items: int | None) -> Deadline:
-        """Return the deadline of a call for so many items: no earlier one. For None it is none."""
+        """Return the deadline for a call of so many items, never an earlier one; NEVER for None."""
         if items is None or self.seconds is None or self._call_seconds is None:
             return NEVER
         wanted = self._call_seconds * (1 + max(items - 1, 0) // ITEMS_IN_A_CALL)
@@ -228,24 +227,24 @@ class Deadline:
 
     @property
     def first_share(self) -> float | None:
-        """Return the seconds for a first way, where there is a second if that takes too long."""
+        """The seconds for a first attempt, after which a second one has the rest."""
         if self.seconds is None or self.left is None:
             return None
         return min(self.seconds / _PARTS, self.left)
 
     @property
     def first_share_passed(self) -> bool:
-        """Tell whether the first way has had its fourth of the time."""
+        """True if the first attempt has used its fourth of the time."""
         if self.seconds is None or self._until is None:
             return False
         return monotonic() >= self._until - self.seconds * (1 - 1 / _PARTS)
 
     def cap(self, limit: float) -> float:
-        """Return the seconds to wait for something that has a limit of its own."""
+        """Return the smaller of a limit in seconds and the time that is left."""
         return limit if self.left is None else min(limit, self.left)
 
     def timeout_error(self, waited_for: str) -> DatabaseError:
-        """Make the error of a call whose time ran out before anything of it was written."""
+        """Make the error of a call whose time ran out before it wrote anything."""
         return DatabaseError(
             f"the call was not done within {self.seconds:g} seconds: {waited_for}; for more time "
             f"{_MORE_TIME}",

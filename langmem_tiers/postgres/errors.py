@@ -1,4 +1,4 @@
-"""What errors of the driver mean, and what may be done after one."""
+"""Translation of psycopg's errors into ours, and the rules for another attempt after one."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _MISSING_OBJECT = (
     psycopg.errors.InvalidSchemaName,
 )
 _NO_DATABASE = re.compile(r'database "([^"]*)" does not exist')
-"""What a server says by whom nobody was let in: the driver tells no code of it. In another language
-it is told as any connection that was refused."""
+"""The message of a server without the database: psycopg gives no code for it. In another language
+it counts as a refused connection."""
 PREPARED_ELSEWHERE = (
     psycopg.errors.InvalidSqlStatementName,
     psycopg.errors.DuplicatePreparedStatement,
 )
-"""The errors of a server that finds a statement prepared elsewhere, or by somebody else: the
+"""The errors of a statement that was prepared in another session, or by another client: the
 connection is a pooler's."""
 _DEADLINE_ADVICE = (
     "look for what holds the locks that it waits for, or for what lies between here and Postgres, "
@@ -44,34 +44,34 @@ _TRANSIENT = (
     *PREPARED_ELSEWHERE,
 )
 SESSION_ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
-"""How a server says that it ends a session; what was not committed before is undone."""
+"""The errors with which a server ends a session; it undoes everything uncommitted."""
 
 TOO_MANY_CONNECTIONS = "53300"
-"""The state of a server that has no connection left to give."""
+"""The SQLSTATE of a server that has no connection left."""
 
 
 class StatementCut(psycopg.errors.QueryCanceled):
-    """A statement was broken off at its call's deadline, and left nothing."""
+    """A statement was cancelled at its call's deadline, and wrote nothing."""
 
 
 class CancelUnanswered(psycopg.OperationalError):
-    """A server answered neither by a call's deadline nor to its cancelling."""
+    """A server answered neither by a call's deadline nor to the cancellation."""
 
 
 def find_interrupt(error: BaseException) -> KeyboardInterrupt | None:
-    """The Ctrl-C that broke a statement off, where the driver raised what ensued instead."""
-    behind = error.__context__
-    while behind is not None and not isinstance(behind, KeyboardInterrupt):
-        behind = behind.__context__
-    return behind
+    """Return the Ctrl-C that broke a statement off, if psycopg raised another error after it."""
+    context = error.__context__
+    while context is not None and not isinstance(context, KeyboardInterrupt):
+        context = context.__context__
+    return context
 
 
 def translate(
     error: psycopg.Error | PoolTimeout, effect: Effect | None = None
 ) -> errors.DatabaseError:
-    """Our error for one of the driver's; raise it from the original, which stays the cause.
+    """Return our error for one of psycopg's; raise it from the original, which stays the cause.
 
-    `effect` is what a flow asked for meanwhile, if one did.
+    `effect` is the effect that raised it, if a flow did.
     """
     if isinstance(error, PoolTimeout):
         return errors.DatabaseError(
@@ -96,7 +96,7 @@ def translate(
 
 
 def _refusal_message(error: psycopg.Error, effect: Effect | None) -> str | None:
-    """Say what helps a role that may not do what was asked."""
+    """Return advice for a role that lacks a right; None for another error."""
     if isinstance(effect, BuildIndex) and "unsupported startup parameter" in str(error):
         return f"this pooler takes no options ({_first_line(error)}): {_BUILD_ADVICE}"
     if not isinstance(error, psycopg.errors.InsufficientPrivilege):
@@ -106,7 +106,7 @@ def _refusal_message(error: psycopg.Error, effect: Effect | None) -> str | None:
 
 
 def _missing_message(error: psycopg.Error, effect: Effect | None) -> str | None:
-    """What the database, or the server, has to be given first; None if that is not it."""
+    """Return advice where tables, pgvector or the database are missing; None for another error."""
     if isinstance(error, _MISSING_OBJECT):
         return NOT_SET_UP
     if isinstance(error, psycopg.errors.FeatureNotSupported) and isinstance(effect, Script):
@@ -136,7 +136,7 @@ _BUILD_ADVICE = (
 
 
 def _timeout_message(error: psycopg.Error, effect: Effect | None) -> str:
-    """Say what helps: a recall has a time-out of its own."""
+    """Return advice for a statement that took too long; a recall has a time-out of its own."""
     if isinstance(error, StatementCut | CancelUnanswered):
         return f"{_first_line(error)}: {_DEADLINE_ADVICE}"
     helps = (
@@ -155,7 +155,7 @@ def _timeout_message(error: psycopg.Error, effect: Effect | None) -> str:
 
 @contextmanager
 def translate_checkpointer_errors() -> Iterator[None]:
-    """What a checkpointer on Postgres raises, as errors of ours."""
+    """Raise the errors of LangGraph's checkpointer on Postgres as ours."""
     try:
         yield
     except _MISSING_OBJECT as error:
@@ -168,7 +168,7 @@ def translate_checkpointer_errors() -> Iterator[None]:
 
 
 def _is_about_the_connection(error: psycopg.Error) -> bool:
-    """Connection exceptions (class 08), shutdowns (57P0x), too many connections, or no state."""
+    """Return True for class 08, shutdowns (57P0x), too many connections, or no SQLSTATE."""
     state = error.sqlstate
     return state is None or state.startswith(("08", "57P")) or state == TOO_MANY_CONNECTIONS
 
@@ -176,9 +176,10 @@ def _is_about_the_connection(error: psycopg.Error) -> bool:
 def is_transient(
     error: psycopg.Error, conn: psycopg.BaseConnection[Any], *, began_before: bool
 ) -> bool:
-    """Whether running the same statements again may succeed.
+    """Return True if the same statements may succeed when they run again.
 
-    That is on another connection if need be, but for a transaction that had begun before.
+    They run on another connection if this one is closed. A transaction that had begun before
+    cannot do that.
     """
     if find_interrupt(error):
         return False
@@ -190,26 +191,26 @@ def is_transient(
 def is_outcome_unknown(
     error: psycopg.Error, conn: psycopg.BaseConnection[Any], *, began_before: bool
 ) -> bool:
-    """Whether statements that commit were sent and nobody knows whether they did.
+    """Return True if statements that commit were sent, and their outcome is unknown.
 
-    A server that ends a session says so, and has then committed nothing of what came in one
-    round trip. Where a COMMIT closed a longer transaction it may also say so just after it.
+    A server that ends a session says so, and has then committed nothing of that round trip. If a
+    COMMIT ended a longer transaction, the server may also say so just after it.
     """
     if find_interrupt(error):
-        return False  # and whoever interrupts a write knows
+        return False  # the interrupt itself is what the caller gets
     return conn.closed and (began_before or not isinstance(error, SESSION_ENDED))
 
 
 def is_half_sent(error: BaseException, conn: psycopg.BaseConnection[Any]) -> bool:
-    """Whether it was not Postgres that stopped a round trip in the middle.
+    """Return True if an error of the client, not of Postgres, stopped a round trip midway.
 
-    It would then commit what came before.
+    Postgres would then commit the statements that were sent.
     """
     return getattr(error, "sqlstate", None) is None and not conn.closed
 
 
 def outcome_unknown_error(error: psycopg.Error) -> errors.OutcomeUnknownError:
-    """The error for a write whose answer was lost; raise it from the original."""
+    """Make the error for a write whose answer was lost; raise it from the original."""
     return errors.OutcomeUnknownError(
         f"the connection was lost before Postgres answered ({_first_line(error)}): what was to be "
         "written may or may not be there; read it, then repeat the call if it is not"
@@ -217,7 +218,7 @@ def outcome_unknown_error(error: psycopg.Error) -> errors.OutcomeUnknownError:
 
 
 def can_roll_back(conn: psycopg.BaseConnection[Any]) -> bool:
-    """Whether a transaction is open on a connection that still works."""
+    """Return True if a transaction is open on a connection that still works."""
     return conn.info.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 
 

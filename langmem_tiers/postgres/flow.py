@@ -1,24 +1,25 @@
-"""Flows: what the package does, written once and driven both ways.
+"""Flows: the package's work, written once and driven by blocking and by awaiting callers.
 
-A flow is a generator that yields what it needs (an `Embed`, a `Query`, a `Script`, …)
-and is sent the answer. `driven` of `driver.py` drives it, blocking or awaiting. Everything
-above is therefore written once and never blocks by itself.
+A flow is a generator. It yields the effects that it needs (an `Embed`, a `Query`, a `Script`, …),
+and is sent their answers. `drive` of `driver.py` drives it, blocking or awaiting. So every module
+above is written once, and never blocks by itself.
 
-A flow is one transaction, opened at its first `Query` and committed when the flow returns, or
-together with the query that says `commit=True`, which saves a round trip. An `Embed` while a
+A flow is one transaction. Its first `Query` opens it. It is committed when the flow returns, or
+together with a query that says `commit=True`, which saves a round trip. An `Embed` while a
 transaction is open is an error, so no connection ever waits for a model.
 
-What goes wrong with an effect is raised where the flow yielded. After the error of a query that
-committed by itself a flow may go on; else it may undo what it did in memory and let the error pass.
-After a ConflictError nothing of its transaction is left, and it may begin `anew`. One that is
-cancelled is closed where it yielded: it may undo, and asks for nothing more.
+The error of an effect is raised where the flow yielded it. After the error of a query that
+committed by itself, a flow may go on. After any other error it may undo its work in memory, and
+lets the error pass. After a ConflictError nothing of its transaction is left, and
+`retry_on_conflict` may start it again. A cancelled flow is closed where it yielded: it may undo
+its work, and yields nothing more.
 
-After a `Script` a transaction is not done again by itself, and need not remember what it read.
+A transaction that ran a `Script` is not repeated after an error, and keeps no list of its reads.
 
-A `Unit` is a flow within a flow, with a transaction of its own. An `Ask` is awaited on the loop of
-whoever called, wherever the database is.
+A `Unit` is a flow within a flow, with a transaction of its own. An `Ask` is awaited on the
+caller's event loop, whichever loop the database uses.
 
-`both` makes the two methods of a verb of its flow, `plain` those of one that needs none.
+`both` makes the two methods of a verb from its flow, `both_of_function` those of a plain function.
 """
 
 from __future__ import annotations
@@ -52,47 +53,47 @@ Row = tuple[Any, ...]
 Rows = list[Row]
 
 ITEMS_IN_A_CALL: Final = 200
-"""The number of items that one call's time is for: our own choice. A model of ours embeds them in
-two seconds on a shared core."""
+"""The number of items that one call's deadline covers: our own choice. Our models embed them in two
+seconds on a shared core."""
 
 
 class Embed(NamedTuple):
-    """Ask for vectors. Answered with one vector a text, in order."""
+    """Embed texts. The answer is one vector for each text, in order."""
 
     texts: tuple[str, ...]
     purpose: Literal["documents", "query"]
 
 
 class Ask(NamedTuple):
-    """Ask a model or a function of the caller's, by either form. Answered with what it returns."""
+    """Call a model or function of the caller, in either form. The answer is its result."""
 
     call: Callable[[], Any]
     acall: Callable[[], Awaitable[Any]]
 
     def ask(self) -> Any:
-        """Ask, blocking."""
+        """Call the blocking form."""
         return self.call()
 
     async def aask(self) -> Any:
-        """Ask, awaiting."""
+        """Call the awaited form."""
         return await self.acall()
 
 
 class BlockingCall(NamedTuple):
-    """Call what only knows to block, such as a file; a transaction may be open meanwhile."""
+    """Call a function that can only block, such as one on a file. A transaction may be open."""
 
     call: Callable[[], Any]
 
 
 class Call(NamedTuple):
-    """One named statement of queries.sql and its parameters."""
+    """A named statement of our SQL files, with its parameters."""
 
     name: str
     params: Mapping[str, Any]
 
 
 class Query(NamedTuple):
-    """Run statements in one round trip. Answered with the rows of each, in order."""
+    """Run statements in one round trip. The answer is the rows of each, in order."""
 
     calls: tuple[Call, ...]
     commit: bool = False
@@ -100,7 +101,7 @@ class Query(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """Read one memory by its key, in a transaction of its own. Answered with its rows.
+    """Read one memory by its key, in a transaction of its own. The answer is its rows.
 
     Tasks that look up at the same time may share one statement.
     """
@@ -111,7 +112,7 @@ class Lookup(NamedTuple):
 
     @staticmethod
     def call(lookups: Sequence[Lookup]) -> Call:
-        """The call that reads all of these."""
+        """Return the call that reads all these memories."""
         if len(lookups) == 1:
             return Call("get", lookups[0]._asdict())
         tenants, namespaces, keys = (list(column) for column in zip(*lookups, strict=True))
@@ -119,20 +120,20 @@ class Lookup(NamedTuple):
 
 
 class Script(NamedTuple):
-    """Run a script without parameters in the flow's transaction. Answered with nothing.
+    """Run a script without parameters in the flow's transaction. There is no answer.
 
-    A script that begins the transaction goes before the transaction's settings.
+    A script that begins the transaction runs before the transaction's settings.
     """
 
     text: str
     advice: str = ""
-    """The advice for a role that may not run it."""
+    """The advice in the error for a role that may not run it."""
 
 
 class BuildIndex(NamedTuple):
     """Run statements that Postgres refuses inside a transaction, one after another.
 
-    Only one process at a time does: answered with False, at once, where another one is at it.
+    One process at a time does this. The answer is False, at once, if another one is doing it.
     """
 
     statements: tuple[str, ...]
@@ -140,10 +141,10 @@ class BuildIndex(NamedTuple):
 
 
 class GroupWrite(NamedTuple):
-    """Do this together with others of its kind that wait meanwhile: one transaction for all.
+    """Write an item in one transaction with the items of other waiting callers.
 
-    `flow` makes the flow that does several items. One that fails is done again alone, so that
-    it spoils no other. Answered with nothing once the item is committed.
+    `flow` makes the flow that writes several items. If the transaction fails, each item is
+    written alone, so that none spoils another. There is no answer; the item is committed then.
     """
 
     item: Any
@@ -151,20 +152,20 @@ class GroupWrite(NamedTuple):
 
 
 class ExtendDeadline(NamedTuple):
-    """Say how many items a flow does, which sets its deadline; None is no deadline.
+    """Set a flow's deadline by its number of items; None is no deadline.
 
-    Work on many items at once, such as a cycle, takes as long as it takes. Answered with nothing.
+    Work on many items at once, such as a cycle, has no deadline. There is no answer.
     """
 
     items: int | None
 
 
 class Unit(NamedTuple):
-    """Run a flow as a unit of work of its own, between two transactions. Answered by its result."""
+    """Run a flow in a transaction of its own, while none is open. The answer is its result."""
 
     flow: Generator[Any, Any, Any]
     if_broken_off: Generator[Any, Any, Any] | None = None
-    """A flow that is run after it as well if it fails or is interrupted, as far as it can be."""
+    """A second flow, run if the first fails or is interrupted; its own failure is ignored."""
 
 
 Effect: TypeAlias = (
@@ -183,85 +184,85 @@ Flow: TypeAlias = Generator[Effect, Any, T]
 
 
 def check_flow(flow: Flow[T]) -> Flow[T]:
-    """What can be driven, and nothing else."""
+    """Return the flow; raise InvalidTypeError if it is none."""
     if not isinstance(flow, Generator):
         raise InvalidTypeError(f"a flow is a generator of effects, not {short(flow)}")
     return flow
 
 
 def call_blocking(call: Callable[[], T]) -> Flow[T]:
-    """What a call returns that only knows to block; see `Aside`."""
+    """Call a function that can only block, and return its result; see `BlockingCall`."""
     return cast("T", (yield BlockingCall(call)))
 
 
 def with_deadline_for(items: int | None, flow: Flow[T]) -> Flow[T]:
-    """Give a flow the time for so many items; see `Lasts`."""
+    """Run a flow with the deadline for so many items; see `ExtendDeadline`."""
     yield ExtendDeadline(items)
     return (yield from flow)
 
 
 def extend_deadline(items: int) -> Flow[None]:
-    """Say how many items a flow does, if that gives it more time; see `Lasts`."""
+    """Set the deadline for so many items, if it is a later one; see `ExtendDeadline`."""
     if items > ITEMS_IN_A_CALL:
         yield ExtendDeadline(items)
 
 
 def without_deadline(verb: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
-    """Let a verb take as long as it takes."""
+    """Give the flows of a verb no deadline."""
 
     @wraps(verb)
-    def taking_its_time(*args: P.args, **options: P.kwargs) -> Flow[T]:
+    def undated(*args: P.args, **options: P.kwargs) -> Flow[T]:
         return with_deadline_for(None, verb(*args, **options))
 
-    return taking_its_time
+    return undated
 
 
 def unit(flow: Flow[T]) -> Flow[T]:
-    """A flow within a flow: its result, or its error, once its own transaction has ended."""
+    """Run a flow in a transaction of its own; return its result, or raise its error, after that."""
     return cast("T", (yield Unit(flow)))
 
 
-def map_result(flow: Flow[T], made: Callable[[T], U]) -> Flow[U]:
-    """What is `made` of a flow's result."""
-    return made((yield from flow))
+def map_result(flow: Flow[T], transform: Callable[[T], U]) -> Flow[U]:
+    """Run a flow and return its transformed result."""
+    return transform((yield from flow))
 
 
 def single(flow: Flow[list[T]]) -> Flow[T]:
-    """The one answer of a flow that was asked for one thing."""
+    """Run a batch flow for one item and return its result."""
     (answer,) = yield from flow
     return answer
 
 
 def ask_model(model: Any, *args: Any) -> Flow[Any]:
-    """Ask a model by its `call` or its `acall`, as the caller blocks or awaits."""
+    """Call a model, by its `call` for a blocking caller and its `acall` for an awaiting one."""
     return (yield Ask(partial(model.call, *args), partial(model.acall, *args)))
 
 
 def rows_of(statement: str, **params: Any) -> Flow[Rows]:
-    """What one statement answers, in a transaction of its own."""
+    """Run a statement in a transaction of its own and return its rows."""
     (rows,) = yield Query((Call(statement, params),), commit=True)
     return cast("Rows", rows)
 
 
 CHARACTERS_ON_LOOP = 4_000
-"""Characters that are read in a moment: what reads more is done `apart`."""
+"""Characters that a call may read on the event loop; one that reads more runs `off_loop`."""
 
 
 def off_loop(call: Callable[[], T], characters: int) -> Flow[T]:
-    """What a call returns that reads so many characters; a loop is not held by it meanwhile."""
+    """Run a call in a thread if its text is long, so that the event loop is not blocked."""
     if characters <= CHARACTERS_ON_LOOP:
         return call()
     return cast("T", (yield Ask(call, partial(asyncio.to_thread, call))))
 
 
 def map_off_loop(call: Callable[..., T], characters: int, *columns: Iterable[Any]) -> Flow[list[T]]:
-    """What a call returns of each of these, which have so many characters; see `apart`."""
+    """Map a call over columns, in a thread if their text is long; see `off_loop`."""
     call_all: Callable[[], list[T]] = partial(list, map(call, *columns))
     return off_loop(call_all, characters)
 
 
 def reading_size(value: object) -> int:
-    """How much there is to be read of this, in characters and parts; no further than need be."""
+    """Count the characters and parts of a value, until they exceed CHARACTERS_ON_LOOP."""
     size, rest = 0, [value]
     while rest and size <= CHARACTERS_ON_LOOP:
         part = rest.pop()
@@ -277,7 +278,7 @@ def reading_size(value: object) -> int:
 def embed_texts(
     texts: Iterable[str], options: StoreOptions, purpose: Literal["documents", "query"] = "query"
 ) -> Flow[dict[str, PackedVector | None]]:
-    """A vector for each distinct text that is not blank; none without an embedding model."""
+    """Embed each distinct text that is not blank; without an embedding model return {}."""
     if options.index is None or options.index.vector is None:
         return {}
     distinct = tuple(dict.fromkeys(filter(str.strip, texts)))
@@ -293,21 +294,21 @@ _TRIES = 10
 
 
 def retry_on_conflict(flow: Callable[[], Flow[T]]) -> Flow[T]:
-    """Do what this makes, from its start as often as somebody else was faster; ten times at most.
+    """Run a flow, and start it again when another transaction changed what it read.
 
-    It has committed nothing before its last query.
+    It runs ten times at most. The flow must commit nothing before its last query.
     """
     for _ in range(_TRIES - 1):
         try:
             return (yield from flow())
         except ConflictError as error:
-            if error.code == "lease_lost":  # by now, and for as long as they consolidate
+            if error.code == "lease_lost":  # another process keeps the lease while it consolidates
                 raise
     return (yield from flow())
 
 
 def retried_on_conflict(flow: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
-    """A flow that begins `anew` where somebody else was faster."""
+    """Decorate a function that makes a flow, so that it does `retry_on_conflict`."""
 
     @wraps(flow)
     def repeated(*args: P.args, **options: P.kwargs) -> Flow[T]:
@@ -317,7 +318,7 @@ def retried_on_conflict(flow: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
 
 
 class FlowRunner(Protocol):
-    """What runs flows, whichever way it was opened."""
+    """A runner of flows, opened blocking or on an event loop."""
 
     def run(self, flow: Flow[T], /) -> T:
         """Run a flow, blocking."""
@@ -329,11 +330,11 @@ class FlowRunner(Protocol):
 
 
 class HasRunner(Protocol):
-    """What has verbs: it knows what runs their flows."""
+    """An object with verbs, which knows the runner of their flows."""
 
     @property
     def runner(self) -> FlowRunner:
-        """What runs its flows."""
+        """The runner of its flows."""
         ...
 
 
@@ -343,11 +344,11 @@ S = TypeVar("S", bound=HasRunner)
 def both(
     verb: Callable[Concatenate[S, P], Flow[T]], run_type: RunType | None = None
 ) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Coroutine[Any, Any, T]]]:
-    """The two methods of a verb, one that blocks and one that is awaited, of the flow it makes.
+    """Make a verb's two methods, a blocking and an awaited one, from the flow that it returns.
 
-    A verb is a function of its object that checks what it is given and returns a flow; one that is
-    a method itself has a `_` before its name, and one named like a builtin behind it. With a
-    `run_type` its calls are traced.
+    A verb is a function of its object that checks its arguments and returns a flow. A verb that is
+    a method itself has a `_` before its name, one with the name of a builtin has it behind. With a
+    `run_type`, calls are traced.
 
     Example:
         ```python
@@ -371,7 +372,7 @@ def both(
 def both_of_function(
     verb: Callable[Concatenate[U, P], T],
 ) -> tuple[Callable[Concatenate[U, P], T], Callable[Concatenate[U, P], Coroutine[Any, Any, T]]]:
-    """The two methods of a verb that asks for nothing and writes nothing; see `both`."""
+    """Make the two methods of a verb that needs no flow; see `both`."""
 
     def blocking(self: U, /, *args: P.args, **options: P.kwargs) -> T:
         return verb(self, *args, **options)
@@ -386,24 +387,24 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def _name_method(method: Method, verb: Callable[..., Any], prefix: str) -> Method:
-    """A method that tracebacks, `help` and `inspect.signature` know by the name of its verb."""
+    """Name a method after its verb, for tracebacks, `help` and `inspect.signature`."""
     name = prefix + verb.__name__.strip("_")
-    plain: Any = method
-    update_wrapper(plain, verb)
-    del plain.__wrapped__
-    plain.__name__ = name
-    plain.__code__ = plain.__code__.replace(co_name=name)
-    whole = signature(verb)
-    first, *rest = whole.parameters.values()
-    answer = str(whole.return_annotation)
-    answer = answer.removeprefix("Flow[").removesuffix("]") if answer.startswith("Flow") else answer
-    plain.__signature__ = whole.replace(
+    function: Any = method
+    update_wrapper(function, verb)
+    del function.__wrapped__
+    function.__name__ = name
+    function.__code__ = function.__code__.replace(co_name=name)
+    of_verb = signature(verb)
+    first, *rest = of_verb.parameters.values()
+    result = str(of_verb.return_annotation)
+    result = result.removeprefix("Flow[").removesuffix("]") if result.startswith("Flow") else result
+    function.__signature__ = of_verb.replace(
         parameters=[
             first.replace(
                 name="self", kind=Parameter.POSITIONAL_OR_KEYWORD, annotation=Parameter.empty
             ),
             *rest,
         ],
-        return_annotation=answer,
+        return_annotation=result,
     )
     return method

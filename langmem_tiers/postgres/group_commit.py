@@ -1,21 +1,21 @@
-"""Calls that go together: writes share a commit, and on an event loop lookups share a statement.
+"""Group commit for writes, and on an event loop shared statements for lookups.
 
-A write that finds another one in flight waits for it, and then all that wait go as one
-transaction. A single writer notices nothing; sixteen share the wait for the disk. The rules:
+A write that finds another one under way waits for it. Then all waiting writes go as one group, in
+one transaction. A single writer notices nothing; sixteen share the wait for the disk. The rules:
 
-- whoever waits longest takes off next, with everybody who waits by then;
-- if a flight fails, unless for want of a server, its passengers go again one by one, and each gets
-  its own error; where nobody knows whether it has committed, all are told so;
-- a caller who is cancelled or interrupted leaves the flight alone once it has taken off, and takes
-  none that has not;
-- a write that waits for a lock keeps no other from the disk: a flight of several has a fourth of a
-  call's time, and if that is too little each goes alone, all at once; so does whoever has waited as
-  long for a flight.
+- the member that has waited longest leads the next group, of all that wait by then;
+- if a group fails, each member is written again alone, and gets its own error; but if no server
+  answers, or the outcome of the group is unknown, all members get that error;
+- a caller that is cancelled or interrupted does not stop a group that has begun, and joins no later
+  group;
+- a write that waits for a lock keeps no other from the disk: a group has a fourth of a call's time.
+  If that is too little, its members are written alone, all at once. So is a write that has waited
+  as long for its turn.
 
-Sixteen tasks that ask for one memory each would take sixteen round trips of Python's time. A
-lookup that finds another one on its way waits, and then all that wait share one statement. A
-single caller notices nothing. Whoever has waited a fourth of its time for a statement asks alone:
-the one before it may be on a connection that says nothing.
+Sixteen tasks that read one memory each would take sixteen round trips of Python's time. A lookup
+that finds another one under way waits, and then all waiting lookups share one statement. A single
+caller notices nothing. A lookup that has waited a fourth of its time reads alone: the statement
+before it may be on a connection that does not answer.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from langmem_tiers.postgres.driver import AWAITED, CallMode, Deadline
 from langmem_tiers.postgres.flow import GroupWrite, Lookup, Rows
 
 MAX_MEMBERS = 256
-"""Callers in one transaction; more only lengthen its locks."""
+"""Writes in one transaction; more would only lengthen its locks."""
 
 SHORT_OF_TIME: tuple[errors.ErrorCode, ...] = ("query_timeout", "pool_exhausted")
-"""What may not befall a passenger alone: it has more time than the flight of several."""
+"""Errors of a group that a member alone may escape, as it has more time than the group."""
 
 ANSWER_SECONDS = 5.0
-"""The time after its deadline that a caller waits to hear of the flight it is on."""
+"""The time after its deadline for which a caller waits for the outcome of its group."""
 
 
 @dataclass(slots=True, eq=False)
 class _Member:
-    together: GroupWrite
-    turn: Any
-    """An event of the mode's: the ticket has flown, or is to fly the others, or to fly alone."""
+    write: GroupWrite
+    wake: Any
+    """The event that wakes it: it has ended, or leads a group, or is written alone."""
     deadline: Deadline
-    lifted: bool = False
-    """Whether the flight that it began is a task of its own."""
-    flying: bool = False
-    flown: bool = False
+    in_task: bool = False
+    """True if a task of its own runs the group that it leads."""
+    in_group: bool = False
+    ended: bool = False
     alone: bool = False
-    """True if it flies by itself, while the others fly too."""
+    """True if its caller writes it alone."""
     gone: bool = False
-    """Whether its caller waits no longer: it goes on no further flight."""
+    """True if its caller waits no longer: no later group has it."""
     error: BaseException | None = None
 
 
@@ -62,162 +62,161 @@ class GroupCommit:
     """Writes of several callers, one transaction after another."""
 
     def __init__(
-        self, fly: Callable[[Sequence[GroupWrite], Deadline], Work[None]], mode: CallMode
+        self, write: Callable[[Sequence[GroupWrite], Deadline], Work[None]], mode: CallMode
     ) -> None:
-        """Set up; `fly` does all writes in one transaction by a deadline, or none."""
-        self._fly = fly
+        """Set up; `write` makes all writes in one transaction by a deadline, or none."""
+        self._write = write
         self._mode = mode
         self._lock = threading.Lock()
         self._waiting: list[_Member] = []
-        """Those in flight as well, until they have landed."""
-        self._pilot: _Member | None = None
-        """Whose turn it is."""
-        self._flights: set[asyncio.Task[None]] = set()
+        """The members that wait or are in the present group."""
+        self._leader: _Member | None = None
+        """The member whose turn it is to lead a group."""
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def join(self, together: GroupWrite, deadline: Deadline) -> Work[None]:
-        """Return once it is committed, or raise what went wrong with it."""
-        mine = _Member(together, self._mode.event(), deadline)
+    def join(self, write: GroupWrite, deadline: Deadline) -> Work[None]:
+        """Return once the write is committed, or raise its error."""
+        own = _Member(write, self._mode.event(), deadline)
         try:
             with self._lock:
-                self._waiting.append(mine)
-                if self._pilot is None:
-                    self._pilot = mine
-                    mine.turn.set()
-            yield from self._come_to_turn(mine)
-            if not (mine.flown or mine.alone):
-                yield from self._lift(mine) if self._mode is AWAITED else self._take_off(mine)
-            if mine.alone:
-                yield from self._fly([together], deadline)
+                self._waiting.append(own)
+                if self._leader is None:
+                    self._leader = own
+                    own.wake.set()
+            yield from self._wait_for_turn(own)
+            if not (own.ended or own.alone):
+                yield from (
+                    self._write_in_task(own) if self._mode is AWAITED else self._write_group(own)
+                )
+            if own.alone:
+                yield from self._write([write], deadline)
         except BaseException:
-            mine.gone = True
-            if not mine.lifted:
-                self._land(mine)
+            own.gone = True
+            if not own.in_task:
+                self._pass_turn(own)
             raise
-        if mine.error is not None:
-            raise mine.error
+        if own.error is not None:
+            raise own.error
 
-    def _come_to_turn(self, mine: _Member) -> Work[None]:
-        """Wait until a ticket has flown, is to fly the others, or goes alone."""
-        if (yield self._mode.wait_for_event(mine.turn, mine.deadline.first_share)):
+    def _wait_for_turn(self, own: _Member) -> Work[None]:
+        """Wait until a member has ended, leads a group, or is to be written alone."""
+        if (yield self._mode.wait_for_event(own.wake, own.deadline.first_share)):
             return
         with self._lock:
-            if not mine.flying:
-                mine.alone = self._pilot is not mine
-                self._waiting = [ticket for ticket in self._waiting if not ticket.alone]
+            if not own.in_group:
+                own.alone = self._leader is not own
+                self._waiting = [member for member in self._waiting if not member.alone]
                 return
-        yield from self._landed(mine)
+        yield from self._wait_for_group(own)
 
-    def _landed(self, mine: _Member) -> Work[None]:
-        """Wait for the flight of a ticket, which has a deadline itself."""
-        left = mine.deadline.left
-        if not (
-            yield self._mode.wait_for_event(
-                mine.turn, None if left is None else left + ANSWER_SECONDS
-            )
-        ):
+    def _wait_for_group(self, own: _Member) -> Work[None]:
+        """Wait for the group of a member; the group has a deadline of its own."""
+        left = own.deadline.left
+        seconds = None if left is None else left + ANSWER_SECONDS
+        if not (yield self._mode.wait_for_event(own.wake, seconds)):
             raise errors.OutcomeUnknownError(
                 "the writes that this one went with had no answer in time: it may be there or not; "
                 "read it, then repeat the call if it is not"
             )
 
     def drain(self) -> Work[None]:
-        """Wait until no task is in flight; a thread that flies has a caller who waits for it."""
-        while self._mode is AWAITED and self._pilot is not None:
-            yield asyncio.wait(self._flights) if self._flights else asyncio.sleep(0)
+        """Wait until no task runs a group; on threads each group has a caller that waits for it."""
+        while self._mode is AWAITED and self._leader is not None:
+            yield asyncio.wait(self._tasks) if self._tasks else asyncio.sleep(0)
 
-    def _lift(self, mine: _Member) -> Work[None]:
-        """Take off in a task of its own, which goes on without a caller who is cancelled.
+    def _write_in_task(self, own: _Member) -> Work[None]:
+        """Run the group in a task of its own, which goes on if the caller is cancelled.
 
-        Its first caller wakes with the others: whoever writes again at once flies with them again.
+        The leader wakes with the members: if it writes again at once, it joins them again.
         """
-        mine.lifted = True
-        mine.turn.clear()
-        flight = asyncio.create_task(run_async(self._take_off(mine)))
-        self._flights.add(flight)
-        flight.add_done_callback(self._flights.discard)
-        yield from self._landed(mine)
+        own.in_task = True
+        own.wake.clear()
+        task = asyncio.create_task(run_async(self._write_group(own)))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        yield from self._wait_for_group(own)
 
-    def _take_off(self, pilot: _Member) -> Work[None]:
-        """Fly everybody who waits, then give the turn to whoever waits longest."""
+    def _write_group(self, leader: _Member) -> Work[None]:
+        """Write all that wait, then pass the turn to the member that waits longest."""
         with self._lock:
-            passengers = [ticket for ticket in self._waiting if not ticket.gone][:MAX_MEMBERS]
-            for passenger in passengers:
-                passenger.flying = True
+            members = [member for member in self._waiting if not member.gone][:MAX_MEMBERS]
+            for member in members:
+                member.in_group = True
         try:
-            yield from self._fly_all(passengers)
-        except BaseException as error:  # an interrupt is its thread's own: the others go again
-            pilot.error, pilot.flown = error, True
-            for passenger in passengers:
-                passenger.flying = False
+            yield from self._write_members(members)
+        except BaseException as error:  # an interrupt is the leader's alone: the others stay
+            leader.error, leader.ended = error, True
+            for member in members:
+                member.in_group = False
             raise
         else:
-            for passenger in passengers:
-                passenger.flown = not passenger.alone
+            for member in members:
+                member.ended = not member.alone
         finally:
-            self._land(pilot)
+            self._pass_turn(leader)
 
-    def _land(self, pilot: _Member) -> None:
-        """Wake who has flown, and give the turn on; done again, it does what is left to do.
+    def _pass_turn(self, leader: _Member) -> None:
+        """Wake the members that have ended, and pass the turn on.
 
-        So whoever is interrupted at any point of it does it again on the way out.
+        It may run twice: a leader that is interrupted within it runs it again on its way out.
         """
         with self._lock:
-            for ticket in self._waiting:
-                if ticket.flown or ticket.alone:
-                    ticket.turn.set()
+            for member in self._waiting:
+                if member.ended or member.alone:
+                    member.wake.set()
             self._waiting = [
-                ticket
-                for ticket in self._waiting
-                if not (ticket.flown or ticket.alone or ticket.gone)
+                member
+                for member in self._waiting
+                if not (member.ended or member.alone or member.gone)
             ]
-            if self._pilot is pilot:
-                self._pilot = self._waiting[0] if self._waiting else None
-            if self._pilot is not None and not self._pilot.lifted:
-                self._pilot.turn.set()
+            if self._leader is leader:
+                self._leader = self._waiting[0] if self._waiting else None
+            if self._leader is not None and not self._leader.in_task:
+                self._leader.wake.set()
 
-    def _fly_all(self, passengers: Sequence[_Member]) -> Work[None]:
-        if not passengers:
+    def _write_members(self, members: Sequence[_Member]) -> Work[None]:
+        if not members:
             return
-        limit = _group_deadline(passengers)
+        limit = _group_deadline(members)
         try:
-            yield from self._fly([passenger.together for passenger in passengers], limit)
-        except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
-            shared = len(passengers) > 1
+            yield from self._write([member.write for member in members], limit)
+        except Exception as error:  # noqa: BLE001 - each member's caller raises it
+            shared = len(members) > 1
             if shared and errors.has_code(error, *SHORT_OF_TIME):
-                for passenger in passengers:
-                    passenger.alone = True
+                for member in members:
+                    member.alone = True
             elif not shared or is_hopeless(error):
-                for passenger in passengers:
-                    passenger.error = error
+                for member in members:
+                    member.error = error
             else:
-                for passenger in passengers:
-                    yield from self._fly_again(passenger, limit)
+                for member in members:
+                    yield from self._write_alone(member, limit)
 
-    def _fly_again(self, passenger: _Member, limit: Deadline) -> Work[None]:
-        """Fly one passenger of a failed flight; alone if there is no time left for all."""
+    def _write_alone(self, member: _Member, limit: Deadline) -> Work[None]:
+        """Write one member of a failed group; leave it to its caller if the group's time is up."""
         if limit.passed:
-            passenger.alone = True
+            member.alone = True
             return
         try:
-            yield from self._fly([passenger.together], limit)
-        except Exception as error:  # noqa: BLE001 - its waiting caller raises it
+            yield from self._write([member.write], limit)
+        except Exception as error:  # noqa: BLE001 - its caller raises it
             if errors.has_code(error, *SHORT_OF_TIME):
-                passenger.alone = True
+                member.alone = True
             else:
-                passenger.error = error
+                member.error = error
 
 
 def is_hopeless(error: Exception) -> bool:
-    """Whether an error would befall each passenger alone as well."""
+    """Return True for an error that each member would get alone as well."""
     gone = isinstance(error, errors.DatabaseUnavailableError)
     return gone or errors.has_code(error, "embedded_server")
 
 
-def _group_deadline(passengers: Sequence[_Member]) -> Deadline:
-    """Return the deadline of a flight: its only passenger's, or a part of the shortest one."""
-    if len(passengers) == 1:
-        return passengers[0].deadline
-    parts = [passenger.deadline.first_share for passenger in passengers]
+def _group_deadline(members: Sequence[_Member]) -> Deadline:
+    """Return the deadline of a group: its only member's, or a part of the shortest one."""
+    if len(members) == 1:
+        return members[0].deadline
+    parts = [member.deadline.first_share for member in members]
     return Deadline(min((part for part in parts if part is not None), default=None))
 
 
@@ -225,15 +224,15 @@ MAX_LOOKUPS = 256
 """Keys in one statement."""
 
 _WATCH_SECONDS = 0.02
-"""How often the lookups are asked whether they wait for too long: our own choice. A timer for each
-would cost a tenth of a lookup."""
+"""The seconds between two checks for lookups that wait too long: our own choice. A timer for each
+lookup would cost a tenth of it."""
 
 
 class _WaitingLookup(NamedTuple):
-    """A lookup that waits, and where its rows will be; None tells it to ask alone."""
+    """A lookup that waits for its rows; None instead of rows makes it read alone."""
 
     lookup: Lookup
-    found: asyncio.Future[Rows | None]
+    rows: asyncio.Future[Rows | None]
     deadline: Deadline
 
 
@@ -243,19 +242,19 @@ class Lookups:
     def __init__(
         self, read: Callable[[Sequence[Lookup], Deadline | None], Awaitable[Rows]]
     ) -> None:
-        """Set up; `read` answers the rows of keys by a deadline; for None it has one of its own."""
+        """Set up; `read` returns the rows of keys by a deadline; None is its own deadline."""
         self._read = read
         self._waiting: list[_WaitingLookup] = []
-        self._flying: list[_WaitingLookup] = []
+        self._in_flight: list[_WaitingLookup] = []
         self._watched = False
         self._busy = False
-        self._flight: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     async def find(self, lookup: Lookup, deadline: Deadline) -> Rows:
         """Return the rows of one key.
 
         Raises:
-            DatabaseError (query_timeout): if they are not there by the deadline.
+            DatabaseError (query_timeout): if they do not come by the deadline.
         """
         if self._busy:
             return await self._wait(lookup, deadline)
@@ -263,10 +262,10 @@ class Lookups:
         try:
             return await self._read([lookup], deadline)
         finally:
-            self._go_on()
+            self._begin_next()
 
     async def _wait(self, lookup: Lookup, deadline: Deadline) -> Rows:
-        """Wait for the next statement to bring the rows; ask alone where it does not set out."""
+        """Wait for the rows of the next statement; read alone if that does not begin in time."""
         answer: asyncio.Future[Rows | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(_WaitingLookup(lookup, answer, deadline))
         if not self._watched:
@@ -275,59 +274,59 @@ class Lookups:
         return await self._read([lookup], deadline) if rows is None else rows
 
     def _watch(self) -> None:
-        """Let who has waited for too long ask alone, and whose time has passed give up."""
-        late = [passenger for passenger in self._waiting if passenger.deadline.first_share_passed]
-        for passenger in late:
-            self._waiting.remove(passenger)
-            _set_rows(passenger, None)
-        for passenger in self._flying:
-            if passenger.deadline.passed and not passenger.found.done():
-                error = passenger.deadline.timeout_error("reads that came before it had no answer")
-                passenger.found.set_exception(error)
-        self._watched = bool(self._waiting or self._flying)
+        """Let lookups that have waited too long read alone, and fail those past their deadline."""
+        late = [waiting for waiting in self._waiting if waiting.deadline.first_share_passed]
+        for waiting in late:
+            self._waiting.remove(waiting)
+            _set_rows(waiting, None)
+        for waiting in self._in_flight:
+            if waiting.deadline.passed and not waiting.rows.done():
+                error = waiting.deadline.timeout_error("reads that came before it had no answer")
+                waiting.rows.set_exception(error)
+        self._watched = bool(self._waiting or self._in_flight)
         if self._watched:
             asyncio.get_running_loop().call_later(_WATCH_SECONDS, self._watch)
 
     async def drain(self) -> None:
-        """Wait until nothing is on its way."""
-        while self._flight is not None and not self._flight.done():
-            await asyncio.wait({self._flight})
+        """Wait until no statement is under way."""
+        while self._task is not None and not self._task.done():
+            await asyncio.wait({self._task})
 
-    def _go_on(self) -> None:
-        """Whoever waits goes next, in a task of its own: no caller waits for others' rows."""
+    def _begin_next(self) -> None:
+        """Begin the next statement in its own task, so that no caller waits for others' rows."""
         if self._waiting:
-            self._flight = asyncio.create_task(self._fly())
+            self._task = asyncio.create_task(self._read_waiting())
         else:
             self._busy = False
 
-    async def _fly(self) -> None:
-        flying, self._waiting = self._waiting[:MAX_LOOKUPS], self._waiting[MAX_LOOKUPS:]
-        self._flying = flying
+    async def _read_waiting(self) -> None:
+        lookups, self._waiting = self._waiting[:MAX_LOOKUPS], self._waiting[MAX_LOOKUPS:]
+        self._in_flight = lookups
         try:
-            rows = await self._read([passenger.lookup for passenger in flying], None)
+            rows = await self._read([waiting.lookup for waiting in lookups], None)
         except BaseException as error:
-            for passenger in flying:
-                if not passenger.found.done():
-                    passenger.found.set_exception(error)
+            for waiting in lookups:
+                if not waiting.rows.done():
+                    waiting.rows.set_exception(error)
             if not isinstance(error, Exception):
                 raise
         else:
-            _distribute(flying, rows)
+            _distribute(lookups, rows)
         finally:
-            self._flying = []
-            self._go_on()
+            self._in_flight = []
+            self._begin_next()
 
 
-def _distribute(flying: Sequence[_WaitingLookup], rows: Rows) -> None:
-    """Give everybody a row of their own, also those who asked for the same key."""
+def _distribute(lookups: Sequence[_WaitingLookup], rows: Rows) -> None:
+    """Give each lookup a row of its own, also those of the same key."""
     by_key: dict[Lookup, Rows] = {}
     for row in rows:
         by_key.setdefault(Lookup(*row[:3]), []).append(row)
-    for passenger in flying:
-        mine = by_key.get(passenger.lookup)
-        _set_rows(passenger, [mine.pop()] if mine else [])
+    for waiting in lookups:
+        mine = by_key.get(waiting.lookup)
+        _set_rows(waiting, [mine.pop()] if mine else [])
 
 
-def _set_rows(passenger: _WaitingLookup, rows: Rows | None) -> None:
-    if not passenger.found.done():
-        passenger.found.set_result(rows)
+def _set_rows(waiting: _WaitingLookup, rows: Rows | None) -> None:
+    if not waiting.rows.done():
+        waiting.rows.set_result(rows)

@@ -1,4 +1,4 @@
-"""Bringing a database to today's schema, and its vector index to today's size."""
+"""Migrations of a database to this package's schema, and builds of its vector indexes."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from langmem_tiers.postgres import sql
 from langmem_tiers.postgres.flow import BuildIndex, Call, Flow, Query, Rows, Script
 
 SETUP_LOCK = 0x6C616E676D656D
-"""Key of the advisory lock that setups wait on (the bytes of "langmem")."""
+"""The key of the advisory lock that setups wait for (the bytes of "langmem")."""
 
 BUILD_LOCK = SETUP_LOCK + 1
-"""Key of the advisory lock that index builds skip over."""
+"""The key of the advisory lock of index builds; a build that finds it taken is skipped."""
 
 _ROW_BYTES = 100
-"""About what a row of vectors takes beside the vector."""
+"""The bytes of a row of vectors beside the vector, about."""
 _DOCUMENTS = 2
-"""The version of documents.sql; a database that had an older one gets this one at setup."""
+"""The version of documents.sql; setup replaces an older one."""
 
 _WALLS = 5
-"""The version of walls.sql, in the same way."""
+"""The version of walls.sql; setup replaces an older one."""
 
 _LOCK = Call("lock_setup", {"lock": SETUP_LOCK})
 
 NO_HURRY = Call("no_hurry", {})
-"""Lets the rest of a transaction take as long as it takes, whatever the store's time-out is."""
+"""Removes the time-out of the rest of a transaction."""
 
 
 def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
@@ -59,7 +59,7 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
         yield Script(sql.document_views(options))
         yield _change_setting("documents", _DOCUMENTS)
     yield from _choose_language(options, settings)
-    logs = options.audit.writes  # as it is if nobody says
+    logs = options.audit.writes  # None leaves the database as it is
     if logs is not None and logs != settings.get("audit", True):
         yield Script(sql.audit_switch(options, on=logs))
         yield _change_setting("audit", logs)
@@ -67,10 +67,10 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
 
 
 def _create_schemas(options: StoreOptions) -> Flow[None]:
-    """Create the extension and the schemas that are not there.
+    """Create the extension and the schemas that are missing.
 
     Raises:
-        DatabaseError: if this role may not; it says what an allowed role has to run.
+        DatabaseError: if this role may not; its text has the statements for a role that may.
     """
     schemas = {"schemas": [options.schema(name) for name in ("memory", *TIERS)]}
     (((role, database, may_create, extended, missing, foreign),),) = yield Query(
@@ -88,7 +88,7 @@ def _create_schemas(options: StoreOptions) -> Flow[None]:
     )
     if todo and extended:
         raise errors.DatabaseError(f"the role {role} may not create what is missing: {advice}")
-    if not extended:  # some servers let a role do so whose rights do not show it
+    if not extended:  # some servers allow it to a role whose rights do not show that
         yield Script("SET LOCAL search_path TO DEFAULT; CREATE EXTENSION vector", advice)
         yield Query((Call("find_vectors", {}),))
     for schema in missing:
@@ -98,7 +98,7 @@ def _create_schemas(options: StoreOptions) -> Flow[None]:
 def pending_migrations(
     shipped: Sequence[sql.Migration], applied: Mapping[int, str]
 ) -> list[sql.Migration]:
-    """The migrations still to run, after checking those that have run."""
+    """Check the migrations that have run, and return those still to run."""
     versions = {migration.version: migration for migration in shipped}
     if applied and min(applied) < min(versions):
         raise errors.DatabaseError(
@@ -149,7 +149,7 @@ def check_shape(stored: Mapping[str, Any] | None, wanted: VectorOptions) -> None
 
 
 def check_language(stored: str | None, wanted: str) -> None:
-    """Compare the language of the stored words with the one configured; None is not known yet.
+    """Compare the language of the stored words with the one configured; None is no language yet.
 
     Raises:
         ConfigurationError: if they differ.
@@ -164,12 +164,12 @@ def check_language(stored: str | None, wanted: str) -> None:
 
 
 def _change_setting(name: str, value: object) -> Query:
-    """Note a setting of the database."""
+    """Make the query that changes a setting of the database."""
     return Query((Call("change_setting", {"name": name, "value": json.dumps(value)}),))
 
 
 def _set_vector_shape(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[bool]:
-    """Whether the tables of vectors had to be made anew."""
+    """Create the tables of vectors again if their shape changed; return True then."""
     wanted = options.index.vector if options.index else None
     stored = settings.get("vector")
     if "vector" in settings and (wanted is None or stored == _shape(wanted)):
@@ -184,7 +184,7 @@ def _set_vector_shape(options: StoreOptions, settings: Mapping[str, Any]) -> Flo
 
 
 def _build_walls(options: StoreOptions, stored: object) -> Flow[None]:
-    """Build the wall between tenants, unless it stands, for all of its roles that there are."""
+    """Build the wall between tenants, unless it stands, for those of its roles that exist."""
     names = options.roles.names
     there = Call("roles", {"names": [*names.values()]})
     (before,) = yield Query((there,))
@@ -215,7 +215,7 @@ def _shape(vector: VectorOptions) -> dict[str, Any]:
 
 
 def state_call(options: StoreOptions) -> Call:
-    """The call that reads what `read_state` understands."""
+    """Make the call whose rows `read_state` reads."""
     vector = options.index.vector if options.index else None
     params = {
         "index": sql.ann_index_name(vector) if vector else "",
@@ -225,20 +225,20 @@ def state_call(options: StoreOptions) -> Call:
 
 
 class IndexState(NamedTuple):
-    """What a store goes by that the database alone knows."""
+    """The state of a database's indexes and counts."""
 
     ann_tiers: tuple[Tier, ...]
     """The tiers that have an HNSW index for the configured metric."""
     unindexed: int
-    """Vectors of the largest tier without one, by its size on disk."""
+    """The vectors of the largest tier without such an index, estimated from its size on disk."""
     stored_since_count: int = 0
-    """Memories that were stored since the tenants were counted."""
+    """The memories stored since the tenants were last counted."""
     stored_at_count: int = 0
-    """Those that had been stored until then."""
+    """The memories stored until then."""
 
 
 def read_state(options: StoreOptions) -> Flow[IndexState]:
-    """How the database's indexes stand, after a check of settings."""
+    """Check the database's settings against the store's, and read the state of its indexes."""
     ((row,),) = yield Query((state_call(options),), commit=True)
     stored, schemas, _, language, sizes, last, counted = row
     since = (last - (counted or 0), counted or 0)
@@ -256,17 +256,17 @@ def read_state(options: StoreOptions) -> Flow[IndexState]:
 
 
 def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
-    """Build the HNSW index of each tier that has outgrown exact search; the tiers built.
+    """Build the HNSW index of each tier that has outgrown exact search, and return those tiers.
 
-    Writers are not blocked; where another process builds already, nothing is done. A tier has
+    Writers are not blocked. If another process builds already, nothing is done. A tier has
     outgrown exact search when one tenant has more than `exact_limit` vectors in it.
     """
     vector = options.index.vector if options.index else None
     if vector is None or not vector.ann:
         return ()
-    asked = (state_call(options), Call("largest_tenants", {}), Call("find_vectors", {}))
+    calls = (state_call(options), Call("largest_tenants", {}), Call("find_vectors", {}))
     _, ((stored, have, broken, *_),), rows, ((vectors_in, _),) = yield Query(
-        (NO_HURRY, *asked), commit=True
+        (NO_HURRY, *calls), commit=True
     )
     check_shape(stored, vector)
     outgrown = {tier for tier, largest in rows if largest > options.exact_limit}

@@ -1,7 +1,8 @@
-"""Embedding models: what those on the CPU, without a key or a download, share; and asking any.
+"""Offline embedding models on the CPU, and calls of any embedding model within a deadline.
 
-A model is read once for a process, its files must be the expected ones, and each text is embedded
-by itself, so that the batch it came in cannot change a bit of its vector.
+An offline model needs no key and no download. A process reads it once, and checks that its files
+are the expected ones. It embeds each text by itself, so that the batch of a text cannot change a
+bit of its vector.
 """
 
 import asyncio
@@ -34,16 +35,16 @@ if TYPE_CHECKING:
 class OfflineEmbeddings(Embeddings):
     """Embed texts on this machine with a model that is read on first use, once for a process.
 
-    The vectors have length 1, or are all zero for a text that is blank.
+    The vectors have length 1. A blank text has a vector of zeros.
     """
 
     _extra: ClassVar[str]
-    """The extra of this package that brings the model."""
+    """The extra of this package that installs the model."""
     _key: Hashable
-    """What names its model among those of the process: its class, where no instance says more."""
+    """The key of its model in the process: the class, unless an instance sets another."""
 
     def __init_subclass__(cls) -> None:
-        """Each class has a model of its own."""
+        """Give each class a model of its own."""
         super().__init_subclass__()
         cls._key = cls
 
@@ -89,7 +90,7 @@ class OfflineEmbeddings(Embeddings):
         return (await self.aembed_documents([text]))[0]
 
     def _is_quick(self, texts: list[str]) -> bool:
-        """Whether they are embedded sooner than a thread could be asked to: none are, if any."""
+        """Return True if embedding them here is faster than in a thread; by default for none."""
         return not texts
 
     def _model(self) -> "Model":
@@ -107,15 +108,19 @@ class OfflineEmbeddings(Embeddings):
 
     @abstractmethod
     def _load(self) -> "Model":
-        """The model, read from its files; an ImportError where something is not installed."""
+        """Read the model from its files.
+
+        Raises:
+            ImportError: if a package is not installed.
+        """
 
     def _read_files(
         self, files: Sequence[Path], expected: Mapping[str, str]
     ) -> tuple[list[bytes], str]:
-        """What files hold, whose sums are the expected ones, and the digits that name all of it.
+        """Return the contents of files with the expected sums, and a short hash of all of them.
 
         Raises:
-            EmbeddingError: they cannot be read, or are others.
+            EmbeddingError: the files cannot be read, or have other sums.
         """
         try:
             contents = [file.read_bytes() for file in files]
@@ -143,7 +148,7 @@ class OfflineEmbeddings(Embeddings):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model(ABC):
-    """What is loaded once: it embeds a text by itself."""
+    """A loaded model, which embeds each text by itself."""
 
     model_id: str
     """Its name and the first digits of a hash over its files."""
@@ -151,7 +156,7 @@ class Model(ABC):
     """The number of components of each vector."""
 
     def embed(self, text: str) -> list[float]:
-        """The vector of a text; all zero for one that is blank."""
+        """Return the vector of a text; all zero for a blank one."""
         import numpy as np
 
         total: NDArray[np.float64] = np.zeros(self.dims, dtype=np.float64)
@@ -164,13 +169,13 @@ class Model(ABC):
 
     @abstractmethod
     def parts(self, text: str) -> Iterator["NDArray[np.floating[Any]]"]:
-        """What is summed up of a text, part by part."""
+        """Yield the vectors of a text's parts, whose sum is the text's."""
 
 
 _models: dict[Hashable, Model] = {}
 _models_lock = threading.RLock()
 _CACHED_TEXTS: Final = 1_000
-"""Texts whose vectors are kept: what is asked is sought, looked for in topics, and stored."""
+"""Texts whose vectors are cached: a question is searched for, compared with topics, and stored."""
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
@@ -179,10 +184,10 @@ def _embed_cached(model: Model, text: str) -> tuple[float, ...]:
 
 
 def split_text(text: str, most: int) -> Iterator[str]:
-    """A text in pieces, without the space between two: the model reads one before each.
+    """Split a text into pieces at spaces, which are left out: the tokenizer puts one before each.
 
-    So its words have the tokens that they have in the whole, but for one that is cut, as it is
-    longer than a piece, and for blanks beside a cut.
+    So the words have the same tokens as in the whole text, except a word that is cut because it is
+    longer than a piece, and blanks beside a cut.
     """
     start = 0
     while len(text) - start > most:
@@ -194,7 +199,7 @@ def split_text(text: str, most: int) -> Iterator[str]:
 
 
 def parse_tokenizer(contents: bytes) -> "Tokenizer":
-    """The tokenizer that a file describes, of whole texts."""
+    """Parse a tokenizer's file; the tokenizer neither pads nor truncates texts."""
     from tokenizers import Tokenizer
 
     parsed = Tokenizer.from_str(contents.decode())
@@ -204,9 +209,9 @@ def parse_tokenizer(contents: bytes) -> "Tokenizer":
 
 
 def locate_files(sums: Mapping[str, str]) -> tuple[list[Path], dict[str, str]]:
-    """Files of installed packages, which are not imported, and the sum of each by its name.
+    """Locate files of installed packages without importing them; return also each sum by file name.
 
-    They are known by their packages and their paths there.
+    The keys of `sums` are package and path.
 
     Raises:
         ImportError: if a package is not installed.
@@ -231,20 +236,20 @@ def _check_texts(texts: object) -> list[str]:
     return checked
 
 
-# Asking a model, for no longer than a call has time
+# Calls of a model, within the deadline of a call
 
 
 _LONGEST_ERROR: Final = 400
-"""Characters of a model's error that are told: our own choice."""
+"""Characters of a model's error that our error repeats: our own choice."""
 THREADS: Final = DaemonPool(100, idle_seconds=5.0)
-"""The threads for models that only block: one that never answers holds a thread, and no call. To
-begin a thread takes as long as a fast model, so one that is idle waits for a moment."""
+"""The threads for models that can only block: one that never answers holds a thread, and no call.
+To begin a thread takes as long as a fast model's call, so an idle thread waits for a moment."""
 
 
 def embed(effect: Embed, model: Embeddings, mode: CallMode, deadline: Deadline) -> Work[Any]:
     """Return the vectors of texts.
 
-    A question is sought by words alone where the model fails, so its vector has half the time.
+    A search goes on by words alone if the model fails, so a query's vector has half the time.
 
     Raises:
         EmbeddingError (model_failed): if the model raises, or does not answer in time.
@@ -253,7 +258,7 @@ def embed(effect: Embed, model: Embeddings, mode: CallMode, deadline: Deadline) 
     if effect.purpose == "query" and deadline.left is not None:
         limit = Deadline(deadline.left / 2)
     try:
-        if isinstance(model, OfflineEmbeddings):  # it only computes, and is waited for
+        if isinstance(model, OfflineEmbeddings):  # it only computes, so it needs no deadline
             awaits = mode is AWAITED
             return (yield model.aembed_documents(texts) if awaits else model.embed_documents(texts))
         ask = (_ask_queries if effect.purpose == "query" else _ask_documents)(model, texts, limit)
@@ -307,4 +312,4 @@ def _ask_queries(model: Embeddings, texts: list[str], limit: Deadline) -> Ask:
 
 
 _call_in_thread: Final = partial(call_async, daemons=THREADS)
-"""Asks a model that only blocks, without a thread of the loop's own."""
+"""Calls a model that can only block on our threads, not on those of the event loop."""

@@ -1,4 +1,4 @@
-"""One store, both ways: where its flows run, whichever way it was opened."""
+"""The runner of a store's flows, for blocking and awaiting callers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ T = TypeVar("T")
 _IN_USE = "the store was closed while it was in use"
 _CLOSED = "the store is closed: open it first"
 _POLL_SECONDS = 0.01
-"""How often a task asks whether the store is open that somebody else opens: our own choice."""
+"""The seconds between two looks of a task that waits while another caller opens the store: our own
+choice."""
 _BACKGROUND = DaemonPool(4)
-"""Where flows run that nobody waits for; four at a time, as most of their time is a model's."""
+"""Threads for flows that nobody waits for: four, as such a flow mostly waits for a model."""
 _SHORT_BACKGROUND = DaemonPool(1)
-"""Where those of them run that ask no model, behind none that does."""
+"""A thread for those that ask no model, so that they wait for none that does."""
 _inherited: list[object] = []
-"""Connections of a parent process: a fork must neither use nor close them."""
+"""Databases of a parent process: a fork must neither use nor close their connections."""
 
 
 class Runner:
@@ -44,21 +45,21 @@ class Runner:
     _failed: tuple[float, DatabaseUnavailableError] | None
     """The time and the error of the last failure to connect."""
     _opens_on: asyncio.AbstractEventLoop | None
-    """The loop that it is just now being opened on."""
+    """The loop that opens it just now."""
 
     def __init__(self, target: Target, prepare: Callable[[], Flow[None]]) -> None:
-        """Describe what to run on; a database on a server of our own is prepared by a flow."""
+        """Hold the target, and the flow that prepares a database on an embedded server."""
         self._target, self._prepare = target, prepare
         self._reset()
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection to anything."""
+        """True if it is connected to a database."""
         return self._database is not None
 
     @property
     def target(self) -> Target:
-        """What it is connected to, an embedded server's address included.
+        """The target that it is connected to, with the address of an embedded server.
 
         Raises:
             ConfigurationError: if it is not open.
@@ -69,7 +70,7 @@ class Runner:
 
     @property
     def acting(self) -> Role:
-        """Whose rights it has; the owner's until it is open."""
+        """The role whose rights it has; the owner until it is open."""
         return "owner" if self._database is None else self._database.wall.acting
 
     def open(self) -> None:
@@ -89,8 +90,8 @@ class Runner:
         """Connect on the running loop. Does nothing if already open."""
         self._forget_lost_database()
         called_at, opening = monotonic(), self._opening
-        # a thread or another loop may hold it
-        while not opening.acquire(blocking=False):  # noqa: ASYNC110 - it tells no loop
+        # a thread or another loop may hold the lock
+        while not opening.acquire(blocking=False):  # noqa: ASYNC110 - the lock wakes no loop
             await asyncio.sleep(_POLL_SECONDS)
         try:
             self._opens_on = asyncio.get_running_loop()
@@ -104,7 +105,7 @@ class Runner:
 
     @contextmanager
     def _attempt(self, called_at: float) -> Iterator[None]:
-        """Try to connect; a failure while a caller waited is that caller's failure too."""
+        """Try to connect; a caller who waited during a failed attempt gets its error too."""
         if self._failed is not None and self._failed[0] > called_at:
             error = self._failed[1]
             raise type(error)(str(error)) from error
@@ -120,7 +121,7 @@ class Runner:
         self._pid = os.getpid()
 
     def _forget_lost_database(self) -> None:
-        """After a fork, and on a loop that was closed, a store opens anew."""
+        """Drop the database after a fork, or if its loop was closed; the store then opens again."""
         if self._pid != os.getpid():
             _inherited.append(self._database)
             self._reset()
@@ -134,7 +135,7 @@ class Runner:
 
     @property
     def on_own_loop(self) -> bool:
-        """Whether a blocking call would block the store's own loop here."""
+        """True where a blocking call would block the store's own loop."""
         loop = self._opens_on if self._database is None else self._database.loop
         return loop is not None and loop is _running_loop()
 
@@ -147,7 +148,7 @@ class Runner:
             )
 
     def close(self) -> None:
-        """Close every connection and let go of an embedded server."""
+        """Close every connection and release an embedded server."""
         self.refuse_own_loop()
         if self._loop_is_closed:
             self._target.stop()
@@ -161,7 +162,7 @@ class Runner:
             run_sync(database.close())
 
     async def aclose(self) -> None:
-        """Close every connection and let go of an embedded server."""
+        """Close every connection and release an embedded server."""
         if self._database is not None and self.on_own_loop:
             database, self._database = self._database, None
             await run_to_end(run_async(database.close()))
@@ -188,7 +189,7 @@ class Runner:
         return _run_on_loop(flow, session, database.loop).result()
 
     async def arun(self, flow: Flow[T]) -> T:
-        """Run a flow, awaiting; what it asks for is awaited on the caller's loop.
+        """Run a flow, awaiting; its `Ask` effects are awaited on the caller's loop.
 
         On a blocking database it runs in a thread.
         """
@@ -207,9 +208,9 @@ class Runner:
         return await asyncio.wrap_future(_run_on_loop(flow, session, database.loop))
 
     def run_in_background(self, flow: Flow[T], on: DaemonPool = _BACKGROUND) -> Future[T]:
-        """Begin a flow that nobody waits for, on the store's own loop or on a thread of its own.
+        """Begin a flow that nobody waits for, on the store's own loop or on a thread.
 
-        No interpreter waits for it either, and a store that is closed is not opened for it.
+        The interpreter exits without waiting for it. A closed store is not opened for it.
 
         Raises:
             ConfigurationError: if the store is closed.
@@ -222,17 +223,17 @@ class Runner:
         return on.submit(lambda: run_sync(drive(flow, database.session())))
 
     def run_short_in_background(self, flow: Flow[T]) -> Future[T]:
-        """Begin a flow that nobody waits for and that asks no model; see `aside`."""
+        """Begin a background flow that asks no model; see `run_in_background`."""
         return self.run_in_background(flow, _SHORT_BACKGROUND)
 
     def run_long_in_background(self, flow: Flow[T]) -> Future[T] | None:
-        """Begin one that holds a connection for long, unless the pool has no other; see `aside`."""
+        """Begin a background flow that holds a connection for long; None if the pool has one."""
         has_more = self._target.pool_options()["max_size"] > 1
         return self.run_in_background(flow) if has_more else None
 
 
 def _check_running(loop: asyncio.AbstractEventLoop) -> None:
-    """Refuse to wait for a loop that does not run: nobody would answer.
+    """Refuse to wait for a loop that does not run, as it would never answer.
 
     Raises:
         asyncio.InvalidStateError: the loop does not run.
@@ -252,7 +253,7 @@ def _run_on_loop(flow: Flow[T], session: Session, loop: asyncio.AbstractEventLoo
 
 
 def _ask_on_loop(ask: Ask, loop: asyncio.AbstractEventLoop) -> Future[Any]:
-    """Ask on a loop, from another thread."""
+    """Carry out an `Ask` on a loop, from another thread."""
     return asyncio.run_coroutine_threadsafe(ask.aask(), loop)
 
 

@@ -1,4 +1,4 @@
-"""Sessions: units of work on one connection, on which flows are driven, and databases of them."""
+"""Sessions, which carry out flows on one connection, and the database that they belong to."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ T = TypeVar("T")
 
 _ATTEMPTS = 5
 _PLANNING_MS = 1_000
-"""The milliseconds more for a statement that is yet to be planned: our own choice."""
+"""The extra milliseconds for a statement that is not planned yet: our own choice."""
 _LIMIT_TIME = "limit_time"
 _TRY_LOCK = (
     "SELECT pg_try_advisory_xact_lock({0:d}), current_setting('statement_timeout'), "
     "(SELECT count(set_config(s.name, '0', true)) FROM pg_settings s "
     "WHERE s.name IN ('idle_in_transaction_session_timeout', 'transaction_timeout'))"
 )
-"""Takes the lock of a build, in a transaction that stands idle for as long as the build takes. It
-has no parameters: with some its snapshot would be kept, and the index wait for that in vain."""
+"""Takes the lock of a build, in a transaction that is idle while the build runs. The statement has
+no parameters: with parameters Postgres would keep its snapshot, and the build would wait for it."""
 
 
 class Session:
-    """A unit of work on one connection, taken only while a query needs it."""
+    """A unit of work on one connection, which it holds only while a query needs it."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Session:
         ask: Callable[[flow.Ask], Any] | None = None,
         deadline: Deadline | None = None,
     ) -> None:
-        """Hold the database; nothing is opened yet. `ask` asks on the caller's mode."""
+        """Hold the database, without a connection; `ask` carries out an `Ask` for the caller."""
         self._database = database
         self._deadline = deadline or Deadline(database.target.call_seconds)
         self._mode = database.mode
@@ -63,10 +63,11 @@ class Session:
         self._conn: Any = None
         self._open = False
         self._history: list[tuple[flow.Query, list[flow.Rows]] | None] = []
-        """What the open transaction did; None is what cannot be done again."""
+        """The queries of the open transaction, with their rows; None for a script, which cannot be
+        repeated."""
 
     def end(self, error: BaseException | None, /) -> Work[None]:
-        """Commit, or roll back after an error, and give the connection back."""
+        """Commit, or roll back after an error, and return the connection."""
         if self._conn is None:
             return
         if self._conn.is_broken_off or self._deadline.passed:
@@ -85,10 +86,11 @@ class Session:
             yield from self._release()
 
     def perform(self, effect: flow.Effect, /) -> Work[Any]:
-        """Do what a flow asked for."""
+        """Carry out an effect of a flow and return its answer."""
         if self._open and isinstance(effect, flow.Embed | flow.Ask | flow.Unit):
             raise RuntimeError(
-                "a flow asks models, and runs others, outside its transaction: no connection waits"
+                "a flow asks models, and runs other flows, outside its transaction: no connection "
+                "waits for them"
             )
         handler = self._OUTSIDE_TRANSACTION.get(type(effect))
         if handler is not None:
@@ -140,7 +142,7 @@ class Session:
             return (yield from drive(unit.flow, session))
         except BaseException as error:
             if unit.if_broken_off is not None and not isinstance(error, GeneratorExit):
-                with suppress(DatabaseError):  # the first error tells more
+                with suppress(DatabaseError):  # the first error says more
                     yield from drive(unit.if_broken_off, Session(self._database))
             raise
 
@@ -153,7 +155,7 @@ class Session:
         flow.GroupWrite: _write_together,
         flow.Unit: _run_unit,
     }
-    """What is done outside of a session's transaction, and how."""
+    """The effects that are carried out outside a session's transaction, and their methods."""
 
     def _run_script(self, script: flow.Script) -> Work[None]:
         conn = yield from self._take_connection()
@@ -163,18 +165,18 @@ class Session:
             self._open = True
         self._history.append(None)
         yield conn.execute(script.text.encode(), prepare=False)
-        if begins and conn.is_pooled:  # the script may say how the transaction is to be
+        if begins and conn.is_pooled:  # the settings come second: the script may begin with SET
             (enters,) = walls.with_settings((), conn.settings)
             yield self._send_call(conn.cursor_at(0), enters.call)
 
     def _run_query(self, query: flow.Query) -> Work[list[flow.Rows]]:
         database = self._database
-        # before a connection is taken: who may not ask takes none
+        # before a connection is taken, so that a caller without the right takes none
         wall, sent = database.wall, self._statements_for(query)
         for attempt in range(1, _ATTEMPTS + 1):
             began_before = self._open or bool(self._history)
             conn = yield from self._take_connection()
-            # whoever connects anew may have other rights
+            # a new connection may have other rights
             sent = sent if wall is database.wall else self._statements_for(query)
             try:
                 if self._history and not self._open:
@@ -204,17 +206,15 @@ class Session:
         return self._database.wall.statements_for(query.calls, self._database.statements)
 
     def _note_connection_state(self, error: psycopg.Error, conn: Any) -> Work[None]:
-        """Act on what an error says of its connection."""
-        if isinstance(
-            error, errors.PREPARED_ELSEWHERE
-        ):  # another session's: rely on none from now on
+        """Mark or close a connection as an error demands."""
+        if isinstance(error, errors.PREPARED_ELSEWHERE):  # a pooler changed the session
             conn.treat_as_pooled()
             self._database.is_pooled = self._pool.suspect = True
         if isinstance(error, errors.SESSION_ENDED):
             yield conn.close()  # as the server does next
 
     def _replay_history(self, conn: Any) -> Work[None]:
-        """Do again what a transaction did before it was undone."""
+        """Repeat the queries of a transaction that was undone; raise if they return other rows."""
         for query, rows in filter(None, self._history):
             if (yield from self._execute(conn, query, self._statements_for(query))) != rows:
                 self._history = []
@@ -222,7 +222,7 @@ class Session:
                 raise ConflictError("what this call had read was changed meanwhile: repeat it")
 
     def _start_over(self, conn: Any) -> Work[None]:
-        """Undo what may be tried again; replace a dead pool."""
+        """Roll back before another attempt; replace the pool if the connection is dead."""
         if conn.closed:
             yield from self._release()
             yield from self._database.recover(self._pool, self._deadline)
@@ -244,7 +244,7 @@ class Session:
                 sent = _with_time_to_plan(sent)
             cursors = yield from in_pipeline(conn, self._send(conn, query, sent))
             if _LIMIT_TIME in names and conn.prepare_threshold is not None:
-                conn.planned |= names  # who prepares nothing plans each anew
+                conn.planned |= names  # without prepared statements each run is planned again
         results: list[flow.Rows] = [[] for _ in query.calls]
         for cursor, (_, place) in zip(cursors, sent, strict=True):
             if place is not None and cursor.pgresult is not None and cursor.pgresult.nfields:
@@ -252,7 +252,7 @@ class Session:
         return results
 
     def _send(self, conn: Any, query: flow.Query, sent: Sequence[SentCall]) -> Work[list[Any]]:
-        """Send a query's statements, to be answered together."""
+        """Send a query's statements in one round trip; return their cursors."""
         cursors = []
         try:
             if not (query.commit or self._open):
@@ -264,7 +264,7 @@ class Session:
                 yield conn.execute("COMMIT", prepare=False)  # `commit()` waits by itself
         except BaseException as error:
             if errors.is_half_sent(error, conn):
-                yield conn.close()  # what was sent is undone, what was prepared is in doubt
+                yield conn.close()  # undoes what was sent; its prepared statements are in doubt
             raise
         return cursors
 
@@ -283,18 +283,18 @@ class Session:
             self._pool = database.pool
             try:
                 taken = self._pool.getconn(self._deadline.cap(self._pool.timeout))
-                # what a thread has, it holds at once: a signal as it yields would lose it
+                # a thread stores the connection at once: a signal at a yield would lose it
                 self._conn = (yield taken) if self._mode is AWAITED else taken
             except PoolClosed:
                 if self._pool is database.pool:
-                    raise  # it is the store that was closed, not a pool that was replaced
+                    raise  # the store was closed; a replaced pool is another one
                 continue
             self._conn.deadline = self._deadline
             if not (yield from self._conn.is_ready(database.target)):
                 yield from self._release()
                 lost += 1
             if lost == _ATTEMPTS:
-                raise psycopg.OperationalError("one connection after the other was lost at once")
+                raise psycopg.OperationalError("one connection after another was lost at once")
         return self._conn
 
     def _release(self) -> Work[None]:
@@ -306,17 +306,17 @@ class Session:
         if conn.closed:
             self._pool.suspect = True  # its server may be gone
         elif conn.is_broken_off or conn.pgconn.pipeline_status:
-            yield conn.close()  # who was cancelled as it entered a pipeline left it so
+            yield conn.close()  # a caller cancelled as it entered a pipeline leaves it open
         returned = self._pool.putconn(conn)
         yield run_to_end(returned) if self._mode is AWAITED else returned
 
 
 def _with_time_to_plan(sent: Sequence[SentCall]) -> Sequence[SentCall]:
-    """Lengthen the time-out of what is sent, where planning is still to be done.
+    """Lengthen the time-out of statements that the connection has not planned yet.
 
     Each connection plans a recall once, which takes the server fifty milliseconds and more. A busy
-    server, where a pool grows by several connections at once, takes ten times as long. If planning
-    were broken off, the next recall would plan anew, and be broken off again.
+    server, where a pool grows by several connections at once, takes ten times as long. If the
+    time-out cut planning short, the next recall would plan again, and be cut short again.
     """
     longer = []
     for statement in sent:
@@ -329,24 +329,24 @@ def _with_time_to_plan(sent: Sequence[SentCall]) -> Sequence[SentCall]:
 
 
 class Database:
-    """A Postgres database and an embedding model: what a store's flows run on.
+    """A Postgres database and an embedding model, on which a store's flows run.
 
-    Its connections are a pool, and another one once its server was gone.
+    It has a pool of connections, and replaces the pool when its server was lost.
     """
 
     def __init__(self, target: Target, mode: CallMode) -> None:
-        """Describe the database; `opened` connects."""
+        """Describe the database; `connect` opens it."""
         self.target = target
         self.mode = mode
         self.loop = asyncio.get_running_loop() if mode is AWAITED else None
         self.wall = walls.Wall()
         self.statements: Mapping[str, Statement] = target.statements
-        """Every statement, as it reads for whoever connects."""
+        """Every statement by name, in its text for the connecting role."""
         self.is_pooled = False
-        """True if an error told that a pooler stands between."""
+        """True if an error showed that a pooler stands between."""
         self._lock = threading.Lock()
         self._recovery: Any = None
-        """The work that replaces the pool just now, for all who wait for it."""
+        """The work that replaces the pool just now, shared by all who wait for it."""
         self.pool = self._new_pool()
         self.writes = GroupCommit(self._commit_writes, mode)
         self._lookups = Lookups(
@@ -357,10 +357,10 @@ class Database:
     def connect(
         cls, target: Target, mode: CallMode, prepare: Callable[[], flow.Flow[None]]
     ) -> Work[Self]:
-        """The open database of a store; one on a server of our own is prepared.
+        """Open the database of a store; one on an embedded server is prepared.
 
-        It connects once to see that a server answers. The pool is full when this returns: a caller
-        who comes before that would let it grow.
+        It connects once to see that a server answers. The pool is full when this returns: an
+        earlier caller would make it grow.
 
         Raises:
             DatabaseUnavailableError: at once, if no server answers.
@@ -386,7 +386,7 @@ class Database:
         return database
 
     def close(self) -> Work[None]:
-        """Close every connection; nothing is left behind."""
+        """Close every connection, and end all background work."""
         try:
             if self.mode is AWAITED:
                 yield self._lookups.drain()
@@ -405,7 +405,7 @@ class Database:
         return Session(self, ask, deadline)
 
     def look_up(self, lookup: flow.Lookup, deadline: Deadline) -> Work[flow.Rows]:
-        """The rows of one key; tasks share statements, threads need not."""
+        """Return the rows of one key; tasks share statements, threads do not."""
         if self.mode is AWAITED:
             rows: flow.Rows = yield self._lookups.find(lookup, deadline)
             return rows
@@ -422,10 +422,10 @@ class Database:
         return drive(writing, self.session(deadline=deadline))
 
     def recover(self, lost: Any, deadline: Deadline) -> Work[None]:
-        """Replace a pool whose server went away, once the server answers again.
+        """Replace a pool whose server was lost, once the server answers again.
 
-        It does not wait for the new pool, which fills while its first callers come. One caller
-        replaces it for all, and the work goes on without those who wait no longer.
+        It does not wait until the new pool is full. One caller replaces it for all, and the work
+        goes on if its callers no longer wait.
 
         Raises:
             psycopg.OperationalError: at once, while no server answers.
@@ -441,9 +441,9 @@ class Database:
         recovery.result()
 
     def _replace_pool(self, lost: Any) -> Work[None]:
-        """Replace a pool and close it, unless somebody else has.
+        """Replace a pool and close it, unless another caller has.
 
-        Where no server answers, the next one is not opened: whoever comes asks the server first.
+        If no server answers, the new pool stays closed: the next caller asks the server first.
         """
         if self.pool is not lost:
             return
@@ -454,7 +454,7 @@ class Database:
             if isinstance(error, DatabaseError) and error.code != "embedded_server":
                 raise
             full = getattr(error, "sqlstate", None) == errors.TOO_MANY_CONNECTIONS
-            if not (full or lost.closed):  # who waits for one of its connections hears of it
+            if not (full or lost.closed):  # closing it wakes those who wait for its connections
                 self.pool = self._new_pool()
                 self.pool.suspect = True
                 yield lost.close()
@@ -465,7 +465,7 @@ class Database:
         yield lost.close()
 
     def _check_server(self) -> Work[None]:
-        """See that the server answers; one of our own is started again if it does not."""
+        """Connect to see that the server answers; restart an embedded one that does not."""
         try:
             yield from self._on_own_connection(self._read_rights)
         except psycopg.OperationalError:
@@ -475,10 +475,11 @@ class Database:
             yield from self._on_own_connection(self._read_rights)
 
     def build(self, build: flow.BuildIndex) -> Work[bool]:
-        """Build while another connection's transaction holds the lock; False if somebody holds it.
+        """Build an index while another connection holds the lock; False if that is taken.
 
-        A build can be in no transaction, and a lock of its session might stay on a pooler's
-        connection. The holder keeps no snapshot that an index would have to wait for.
+        A build can run in no transaction, and a session's lock might stay on a pooler's connection.
+        So a second connection's transaction holds the lock, without a snapshot that the build
+        would wait for.
         """
 
         def build_all(conn: Any) -> Work[None]:
@@ -497,11 +498,11 @@ class Database:
         return (yield from self._on_own_connection(hold))
 
     def _on_own_connection(self, work: Callable[[Any], Work[T]], **options: str) -> Work[T]:
-        """Do work on a connection of its own, which is closed after it."""
+        """Do work on a new connection, and close it afterwards."""
         kind: Any = AsyncConnection if self.mode is AWAITED else Connection
         arguments = {**self.target.connection_options(), **options}
         opened = kind.connect(self.target.conninfo, **arguments)
-        # what a thread has, it holds at once: a signal as it yields would lose it
+        # a thread stores the connection at once: a signal at a yield would lose it
         conn = (yield opened) if self.mode is AWAITED else opened
         try:
             return (yield from work(conn))
@@ -509,7 +510,7 @@ class Database:
             yield conn.close()
 
     def _read_rights(self, conn: Any) -> Work[None]:
-        """Ask whose rights this store has."""
+        """Learn whose rights this store has, and choose its statements by them."""
         conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
         roles = self.target.options.roles
         cursor = yield conn.execute(walls.ACTING, self.target.acting_params(), prepare=False)

@@ -1,4 +1,4 @@
-"""Where a database is, how its connections are set up, and how its statements read."""
+"""The address of a database, the options of its connections, and the texts of its statements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from langmem_tiers.postgres.flow import Query
 from langmem_tiers.postgres.sql import Statement
 
 POOL_TIMEOUT_SECONDS = 10.0
-"""How long a caller waits for a free connection before `pool_exhausted`."""
+"""The seconds that a caller waits for a free connection before the error `pool_exhausted`."""
 
 ALIVE: Final = {
     "keepalives_idle": 10,
@@ -32,8 +32,8 @@ ALIVE: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-"""Lets libpq notice a network that silently drops packets: after 25 seconds at rest, and after 15
-with something sent. Systems wait for two hours, and a quarter of one. Our choice."""
+"""Lets libpq notice a network that silently drops packets: after 25 seconds at rest, and 15 seconds
+after something was sent. Systems wait two hours, and a quarter of an hour. Our choice."""
 
 CONNECTION_FACTS = (
     "SELECT pg_catalog.pg_backend_pid(), s.reset_val::pg_catalog.int8, "
@@ -44,26 +44,26 @@ CONNECTION_FACTS = (
     "LEFT JOIN pg_catalog.pg_type t ON t.typnamespace = n.oid AND t.typname = %(type)s::text "
     "WHERE s.name = 'statement_timeout'"
 )
-"""Asks a new connection which process serves it, how long the role's statements may take, and where
-pgvector is. It changes nothing, as another process may serve the next transaction.
+"""Asks a new connection for its server process, the role's time-out for statements, and the schema
+of pgvector. It changes no setting, as another process may serve the next transaction.
 
-It stands here and not in queries.sql as no flow runs it."""
+It stands here and not in queries.sql, as no flow runs it."""
 
 
 TRANSACTION_LIMITS = (
     "SELECT set_config(name, '300s', true) FROM pg_settings "
     "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
-"""Limits how long a checkpointer's transaction may stand still or, from Postgres 17 on, take. Each
-transaction is told, as the connection may be a pooler's."""
+"""Limits the time for which a checkpointer's transaction may be idle or, from Postgres 17 on, run.
+Each transaction sets it, as the connection may be a pooler's."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a database is, and the store that uses it: what both twins share.
+    """A database's address and the options of the store that uses it.
 
     Raises:
-        ConfigurationError: for what no pool can be made of.
+        ConfigurationError: if no pool can be made of them.
     """
 
     conninfo: str = field(repr=False)
@@ -71,10 +71,10 @@ class Target:
     embeddings: Embeddings | None = field(default=None, repr=False)
     pool: Mapping[str, Any] | None = field(default=None, repr=False)
     server: EmbeddedPostgres | None = None
-    """A server of the store's own, which is to be started; None where it is another's."""
+    """The store's own embedded server; None if the server is another's."""
 
     def __post_init__(self) -> None:
-        """Check what a caller gave."""
+        """Check the caller's arguments."""
         pool_config: object = self.pool
         if pool_config is not None and not isinstance(pool_config, Mapping):
             raise ConfigurationError(
@@ -100,7 +100,7 @@ class Target:
 
     @property
     def vector(self) -> VectorOptions | None:
-        """The shape of its vectors, if it has any."""
+        """The shape of its vectors; None if it has none."""
         return self.options.index.vector if self.options.index else None
 
     @cached_property
@@ -110,25 +110,25 @@ class Target:
 
     @cached_property
     def walled_statements(self) -> Mapping[str, Statement]:
-        """The statements of an application; see `walls`."""
+        """Every statement by name, for the role of an application; see `walls.py`."""
         return sql.statements(self.options, self.vector, walled=True)
 
     @cached_property
     def call_seconds(self) -> float | None:
-        """The time that a call has."""
+        """The seconds of a call's deadline; None for no deadline."""
         return (self.options.bounds.call_timeout_ms or 0) / 1_000 or None
 
     def start(self) -> Self:
-        """What is to be connected to; a server of our own is started."""
+        """Start an embedded server, and return the target with its address."""
         return self if self.server is None else replace(self, conninfo=self.server.start())
 
     def stop(self) -> None:
-        """Let go of a server of our own."""
+        """Release an embedded server."""
         if self.server is not None:
             self.server.stop()
 
     def pool_options(self) -> dict[str, Any]:
-        """Arguments of the psycopg pool: the user's over our defaults."""
+        """Return the arguments of the psycopg pool: the user's over our defaults."""
         options: dict[str, Any] = {"min_size": 1, "max_size": 10, "timeout": POOL_TIMEOUT_SECONDS}
         options.update(self.pool or {})
         if options.get("max_size") is None:
@@ -137,37 +137,37 @@ class Target:
 
     @cached_property
     def check(self) -> Callable[[Any], Any] | None:
-        """What looks at a connection before each use, if somebody wants that."""
+        """The user's check of a connection before each use; None without one."""
         return (self.pool or {}).get("check")
 
     def acting_params(self) -> dict[str, str | None]:
-        """The parameters of ACTING."""
+        """Return the parameters of `walls.ACTING`."""
         memories, roles = f"{self.options.schema('memory')}.memories", self.options.roles
         return {"memories": memories, "worker": roles.worker, "taken": roles.name_taken}
 
     def changes_rows(self, query: Query) -> bool:
-        """Whether a query changes what must be neither lost nor done twice."""
+        """Return True if a query changes rows that must be neither lost nor changed twice."""
         return any(self.statements[call.name].writes for call in query.calls)
 
     def connection_options(self) -> dict[str, Any]:
-        """Arguments of each connection."""
+        """Return the arguments of each connection."""
         return {
             "prepare_threshold": 0,
             **_unset_defaults(
                 self.conninfo, application_name="langmem-tiers", connect_timeout=5, **ALIVE
             ),
             **self._kwargs(),
-            "autocommit": True,  # these two are what sessions are written for
+            "autocommit": True,  # sessions rely on this one and the next
             "row_factory": tuple_row,
         }
 
     @property
     def sets_prepare_threshold(self) -> bool:
-        """Tell whether somebody has said when to prepare statements."""
+        """True if the user has set when statements are prepared."""
         return "prepare_threshold" in self._kwargs()
 
     def without_statement_timeout(self) -> dict[str, str]:
-        """Return options of a connection whose statements take as long as they take."""
+        """Return the options of a connection whose statements have no time-out."""
         of_url = conninfo_to_dict(self.conninfo).get("options")
         options = self._kwargs().get("options", of_url) or ""
         return {"options": f"{options} -c statement_timeout=0"}
@@ -191,13 +191,13 @@ class Target:
 
 
 def _unset_defaults(conninfo: str, **defaults: Any) -> dict[str, Any]:
-    """Return those of our defaults that a connection string does not set itself."""
+    """Return those of our defaults that a connection string does not set."""
     parameters = {} if is_embedded_url(conninfo) else conninfo_to_dict(conninfo)
     return {name: value for name, value in defaults.items() if name not in parameters}
 
 
 def _find_mistake(conninfo: object) -> str | None:
-    """What is wrong in a connection string, without anything that may be a part of a password."""
+    """Describe the mistake in a connection string, without any part of a password."""
     if not isinstance(conninfo, str):
         return f"it is a {type(conninfo).__name__}"
     if driver := _DRIVER.match(conninfo):
@@ -216,7 +216,7 @@ def _find_mistake(conninfo: object) -> str | None:
 
 
 def _parameter_names(conninfo: str) -> list[str]:
-    """Return the names of a URL's parameters; none where they may be a part of a password."""
+    """Return the names of a URL's parameters; none if they may be part of a password."""
     before, _, after = conninfo.partition("?")
     if "@" in after or ("@" not in before and before.count(":") > 1):
         return []
@@ -243,28 +243,28 @@ _LAST_PORT: Final = 65_535
 
 
 class _LimitedConnection(psycopg.Connection[DictRow]):
-    """A connection that tells each round trip, which is a transaction, its limits."""
+    """A connection that sets limits for each round trip, which is a transaction."""
 
     @contextmanager
     def pipeline(self) -> Iterator[psycopg.Pipeline]:
-        """Begin a round trip."""
+        """Begin a round trip and set its limits."""
         with super().pipeline() as pipeline:
             self.execute(TRANSACTION_LIMITS)
             yield pipeline
 
 
 def _configure_checkpointer(conn: psycopg.Connection[DictRow]) -> None:
-    """Prepare nothing on a connection of a pooler's; see `Connection.set_up_session`."""
+    """Prepare no statements if the connection is a pooler's; see `Connection.set_up_session`."""
     (row,) = conn.execute(CONNECTION_FACTS, {"type": None}, prepare=False).fetchall()
     if row["pg_backend_pid"] != conn.info.backend_pid:
         conn.prepare_threshold = None
 
 
 def checkpointer_pool(conninfo: str) -> ConnectionPool[psycopg.Connection[DictRow]]:
-    """Connections as LangGraph's checkpointer wants them, looked at before each use.
+    """Return a pool of connections for LangGraph's checkpointer, checked before each use.
 
-    Postgres ends what a process that stands still has begun, as it does with its cycle's: whoever
-    takes over writes to the same rows.
+    Postgres ends the idle transaction of a process that hangs: the process that takes its work over
+    writes to the same rows.
     """
     options = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
     return ConnectionPool(

@@ -1,8 +1,8 @@
-"""The wall between tenants: what names a statement's tenant before it, and whether the wall stands.
+"""The wall between tenants: statements that name the tenant, and checks that the wall stands.
 
-An application sees the rows of the tenant that the transaction names, and no others. So whatever
-reads or writes rows of tenants goes behind a statement that names theirs, in the same round trip;
-of a transaction that is about several, what belongs together.
+An application sees the rows of the tenant that its transaction names, and no others. So a
+statement that names the tenant precedes each statement on rows of tenants, in the same round trip.
+Statements of the same tenant are sent together.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ ACTING: Final = (
     "FROM (SELECT to_regclass(%(memories)s)) AS m (oid) LEFT JOIN pg_class c ON c.oid = m.oid"
 )
 """Asks for the kind of the connecting role, its name, and the schema of pgvector if the role may
-not look there. It stands here and not in queries.sql as no flow runs it."""
+not use it. It stands here and not in queries.sql, as no flow runs it."""
 
 _SETUP_STATEMENTS: Final = frozenset({"any_vector", "any_lexeme"})
-"""What setup asks, by the rights of whoever connects."""
+"""Statements of setup, which run with the rights of the connecting role."""
 
 
 class SentCall(NamedTuple):
-    """One statement of a round trip."""
+    """A statement of a round trip."""
 
     call: Call
     place: int | None
-    """Which call of the query it answers, or a part of it; None names a tenant."""
+    """The place in the query of the call that it answers, wholly or partly; None if it is ours."""
 
 
 class Wall(NamedTuple):
@@ -49,12 +49,12 @@ class Wall(NamedTuple):
 
     acting: Role = "owner"
     role: str | None = None
-    """The role that each transaction takes; None if it is that of whoever connects."""
+    """The role that each transaction takes; None for the connecting role."""
 
     def statements_for(
         self, calls: Sequence[Call], statements: Mapping[str, Statement]
     ) -> Sequence[SentCall]:
-        """What is sent for these calls, in their order but for that of several tenants.
+        """Return the statements to send for calls; those of several tenants change their order.
 
         Raises:
             InvalidInputError (tenant_required): for an application's call across tenants.
@@ -80,7 +80,7 @@ class Wall(NamedTuple):
             yield from statements
 
     def _split_by_tenant(self, call: Call, statement: Statement) -> Iterator[tuple[str, Call]]:
-        """A call as those of one tenant each; a worker's sees all of them at once."""
+        """Split a call into calls of one tenant each; a worker's call stays whole."""
         tenants = call.params.get("tenants") if "tenants" in statement.names else None
         tenant = call.params.get("tenant") if "tenant" in statement.names else None
         if self.acting == "worker" or tenant is not None:
@@ -96,7 +96,7 @@ class Wall(NamedTuple):
 
 
 def with_settings(sent: Sequence[SentCall], settings: Mapping[str, Any]) -> Sequence[SentCall]:
-    """Add to what is sent a transaction's settings, with its first tenant if any."""
+    """Put a transaction's settings before its statements, with its first tenant if any."""
     names_tenant = bool(sent) and sent[0].place is None
     tenant_params = sent[0].call.params if names_tenant else {"role": None, "tenant": ""}
     return [SentCall(Call("enter", {**settings, **tenant_params}), None), *sent[names_tenant:]]
@@ -107,7 +107,7 @@ def _is_walled(call: Call, statements: Mapping[str, Statement]) -> bool:
 
 
 def _call_for_rows(call: Call, statement: Statement, rows: Sequence[int]) -> Call:
-    """The same call for some of its rows."""
+    """Return the call for some of its rows alone."""
     kept = {
         name: type(values)(values[i] for i in rows)
         for name in statement.rows
@@ -117,40 +117,40 @@ def _call_for_rows(call: Call, statement: Statement, rows: Sequence[int]) -> Cal
 
 
 _SHOWN = 3
-"""How many of what is found are named."""
+"""The number of findings that a check names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallCheck:
-    """One thing that has to hold."""
+    """One check of the wall, and its result."""
 
     check: str
     ok: bool
     found: str = ""
-    """What does not hold."""
+    """The objects that fail it."""
     advice: str = ""
-    """What to do about it."""
+    """The way to mend it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WallReport:
-    """What was found of a database, as one login sees it."""
+    """The checks of a database's wall, as one login sees it."""
 
     login: str
     looked_at: str
-    """The role that was looked at: an application's, where the login is no application's."""
+    """The role whose rights were checked: the login, or the application's role in its stead."""
     checks: tuple[WallCheck, ...]
     backup: str
     """The way to dump all tenants."""
 
     @property
     def ok(self) -> bool:
-        """Whether all holds."""
+        """True if all checks hold."""
         return all(check.ok for check in self.checks)
 
 
 def examine_walls(options: StoreOptions, acting: Role) -> Flow[WallReport]:
-    """Look at the wall; where the login looks over it, as an application's role would see it."""
+    """Check the wall; a login with wider rights checks it as the application's role sees it."""
     names = options.roles.names
     schemas = [options.schema(name) for name in ("memory", *TIERS)]
     ((login,),) = yield Query((Call("doctor_login", {**names, "schemas": schemas}),))
@@ -207,7 +207,7 @@ def examine_walls(options: StoreOptions, acting: Role) -> Flow[WallReport]:
 
 
 def _login_findings(login: Row, names: Mapping[str, str]) -> Iterator[tuple[str, list[str], str]]:
-    """What does not hold of the roles and of who connects, by check, and what to do about it."""
+    """Yield a check of the roles and the login, the names that fail it, and advice."""
     who, application = login[0], names["application"]
     yield (
         "the roles are there",
@@ -234,7 +234,7 @@ def _login_findings(login: Row, names: Mapping[str, str]) -> Iterator[tuple[str,
 
 
 def make_check(check: str, failing: Sequence[str], advice: str) -> WallCheck:
-    """A check that fails for what was found."""
+    """Make a check that fails if there are failing objects."""
     if not failing:
         return WallCheck(check=check, ok=True)
     more = f" and {len(failing) - _SHOWN} more" if len(failing) > _SHOWN else ""

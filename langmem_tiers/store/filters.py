@@ -1,10 +1,10 @@
 """Search filters, compiled to conditions that one static statement evaluates.
 
-A filter is a mapping from top-level keys to what must hold, all of it: a scalar or a list is
-compared as JSON, a mapping of `$` operators applies each, any other mapping matches a part of
-an object, recursively. `$gt`, `$gte`, `$lt` and `$lte` compare numbers as numbers and strings
-by code point, and never match across types. `$ne` also matches what lacks the key. `$contains`
-matches a list that has a scalar among others, or all scalars of a list, and the scalar itself.
+A filter maps top-level keys to requirements, all of which must hold. A scalar or a list is
+compared as JSON. A mapping of `$` operators applies each of them. Any other mapping matches a part
+of an object, recursively. `$gt`, `$gte`, `$lt` and `$lte` compare numbers as numbers and strings
+by code point, and never match across types. `$ne` also matches a value without the key. `$contains`
+matches a list with the scalar, a list with all scalars of the given list, and the scalar itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OPERATORS = ("$eq", "$ne", "$contains", *_COMPARISONS)
 
 
 class Condition(NamedTuple):
-    """One thing that must hold of a value: an operator on what lies at a path of keys."""
+    """One requirement of a value: an operator, and the path of keys that it is applied to."""
 
     path: tuple[str, ...]
     op: str
@@ -66,7 +66,7 @@ def compile_filter(
 
 
 def filter_params(conditions: Sequence[Condition]) -> dict[str, list[str]]:
-    """The parameters that the {filter} part of a statement reads."""
+    """Return the parameters of the {filter} part of a statement."""
     return {
         "filter_paths": [text_array(condition.path) for condition in conditions],
         "filter_ops": [condition.op for condition in conditions],
@@ -123,7 +123,7 @@ def _contains(path: tuple[str, ...], operand: object, bounds: Bounds) -> Conditi
 
 
 def _compare_nonfinite(path: tuple[str, ...], operator: str, operand: float) -> Condition:
-    """Every number lies below infinity and above minus infinity; nothing compares to NaN."""
+    """Compare with infinity or NaN: numbers lie between the infinities; NaN matches nothing."""
     upward = operator in ("$lt", "$lte")
     holds = not math.isnan(operand) and (operand > 0) == upward
     return Condition(path, "type", "number") if holds else Condition(path, "never", "null")
@@ -151,6 +151,6 @@ def _json(operand: object, bounds: Bounds | None = None) -> str:
 
 
 def text_array(path: tuple[str, ...]) -> str:
-    """A Postgres text[] literal."""
+    """Return a Postgres text[] literal."""
     quoted = (label.replace("\\", "\\\\").replace('"', '\\"') for label in path)
     return "{" + ",".join(f'"{label}"' for label in quoted) + "}"

@@ -1,4 +1,4 @@
-"""What a store does, as flows: LangGraph's operations in, rows and results out."""
+"""The flows of a store: they take LangGraph's operations, and return rows and results."""
 
 from __future__ import annotations
 
@@ -33,45 +33,45 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _STATE_SECONDS = 60.0
-"""How long a store believes what it last read about the database's vector indexes."""
+"""The time after which a store reads again which vector indexes the database has."""
 
 
-# Counting what was read: in memory first, then in one statement for many reads.
+# Counts of reads: first in memory, then one statement for many reads.
 #
-# Writing a counter on every read would cost more than the read. The counts of one process are kept
-# here and go to the database in the background once a second has passed, before they are read, and
-# when the store is closed: no read waits for that. Counts that could not be written are kept for
-# the next time. A crash loses the last of them; where only the answer was lost they count twice.
+# To write a counter on every read would cost more than the read. A process keeps its counts here.
+# They go to the database in the background after a second, before they are read, and when the
+# store is closed. No read waits for that. Counts that could not be written are kept for the next
+# time. A crash loses the last of them. If only the answer was lost, they count twice.
 
 FLUSH_SECONDS = 1.0
 FLUSH_ENTRIES = 1000
 
 PATIENCE_SECONDS = 2.0
-"""How long a statement that writes them may take while others may want its connection."""
+"""The time-out of a statement that writes counts, while other calls may want its connection."""
 
 LAST_PATIENCE_SECONDS = 10.0
-"""The same of a store that is closed, which has no other time to write them."""
+"""The time-out of the statement that writes the last counts when the store is closed."""
 
 ABANDONED_SECONDS = 30.0
-"""After how long nobody waits for what was begun: its event loop is gone."""
+"""The time after which a background write counts as abandoned: its event loop is gone."""
 
 RETRY_SECONDS = 60.0
-"""How long reads go without writing counts after Postgres has refused them."""
+"""The pause of writes of counts after Postgres has refused one."""
 
 BUSY_SECONDS = 10.0
-"""The same after somebody else's lock kept them from being written."""
+"""The pause of writes of counts after one timed out, as on another's lock."""
 
 MAX_ENTRIES = 10_000
-"""The memories whose counts are kept while Postgres refuses them; further ones go uncounted."""
+"""The memories whose counts are kept while Postgres refuses them; reads of others go uncounted."""
 
 _Key: TypeAlias = tuple[str, int]
 
 
 class AccessBatch(NamedTuple):
-    """Accesses handed over to be written: how many by (tenant, id), and when the last was.
+    """Accesses to be written: their number by (tenant, id), and the time of the last.
 
-    `written` are the memories whose accesses were written before. One of them may have been deleted
-    in that moment by somebody who did not see its counter, which goes now.
+    `written` are the memories whose accesses were written before. If one of them was deleted in
+    that moment, the deletion did not see its counter. So the counter is dropped now.
     """
 
     counts: Mapping[_Key, int]
@@ -80,7 +80,7 @@ class AccessBatch(NamedTuple):
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """The calls that write them; in order, so that two processes never wait in a ring."""
+        """The calls that write them, sorted, so that two processes never deadlock."""
         keys = sorted(self.counts)
         counts = [self.counts[key] for key in keys]
         write = Call("count_accesses", {**_columns(keys), "counts": counts, "now": self.last})
@@ -93,7 +93,7 @@ def _columns(keys: list[_Key]) -> dict[str, list[Any]]:
 
 
 class AccessBuffer:
-    """Accesses not yet written, one entry a memory; safe for threads. A fork begins with none."""
+    """Accesses not yet written, one entry a memory; safe for threads. A forked child has none."""
 
     def __init__(self) -> None:
         """Begin empty."""
@@ -111,7 +111,7 @@ class AccessBuffer:
         self._begun_at = 0.0
 
     def add(self, rows: Iterable[ExpiringRow], now: datetime) -> None:
-        """Note that these memories were read."""
+        """Count an access of each memory."""
         with self._lock:
             if not self._pending:
                 self._since = time.monotonic()
@@ -121,7 +121,7 @@ class AccessBuffer:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to write them."""
+        """True if it is time to write them."""
         if not self._pending:
             return False
         now = time.monotonic()
@@ -130,7 +130,7 @@ class AccessBuffer:
         return now - self._since >= FLUSH_SECONDS or len(self._pending) >= FLUSH_ENTRIES
 
     def begin_writing(self, write: Callable[[], Future[None]]) -> None:
-        """Begin to write them in the background, unless that goes on already."""
+        """Begin to write them in the background, unless such a write is running."""
         with self._lock:
             if not self.is_writing:
                 self._begun_at = time.monotonic()
@@ -138,20 +138,20 @@ class AccessBuffer:
 
     @property
     def is_writing(self) -> bool:
-        """Whether some are being written in the background."""
+        """True if a background write is running."""
         if self._writing is None or self._writing.done():
             return False
         return time.monotonic() - self._begun_at <= ABANDONED_SECONDS
 
     def wait(self) -> None:
-        """Wait for what is being written in the background."""
+        """Wait for the background write."""
         if self._writing is not None and self.is_writing:
             wait([self._writing], timeout=ABANDONED_SECONDS)
 
     def take(self, *, last: bool = False) -> AccessBatch | None:
-        """Hand over everything there is, to be written or given back.
+        """Take all accesses out, to be written or given back.
 
-        The `last` time that is also what was written before, where nothing is left to count.
+        The `last` time, return also a batch without counts, if it has `written` memories.
         """
         with self._lock:
             if self._last is None or not (self._pending or (last and self._written)):
@@ -160,7 +160,7 @@ class AccessBuffer:
             return AccessBatch(pending, self._last, self._written)
 
     def give_back(self, taken: AccessBatch) -> None:
-        """Keep what was not written for the next time."""
+        """Put back a batch that was not written."""
         with self._lock:
             if not self._pending:
                 self._since = time.monotonic()
@@ -169,12 +169,12 @@ class AccessBuffer:
                 self._count(key, count)
 
     def confirm(self, taken: AccessBatch) -> None:
-        """Writing went well (again)."""
+        """Note that a batch was written, and end a pause."""
         self._written = taken.counts.keys()
         self._resting_until = None
 
     def pause(self, error: DatabaseError) -> None:
-        """Write nothing for a while, after Postgres refused to; said once in the log."""
+        """Pause writes after Postgres refused one; the log says so once."""
         seconds = BUSY_SECONDS if error.code == "query_timeout" else RETRY_SECONDS
         if self._resting_until is None:
             _log.warning(
@@ -198,7 +198,7 @@ _buffers: weakref.WeakSet[AccessBuffer] = weakref.WeakSet()
 
 
 def _forget_parent_counts() -> None:
-    """Leave to a parent process the counts that it writes, in a fork."""
+    """Drop the parent's counts in a forked child: the parent writes them."""
     for buffer in _buffers:
         buffer._reset()  # noqa: SLF001 - the class's own module
 
@@ -207,32 +207,32 @@ if sys.platform != "win32":
     os.register_at_fork(after_in_child=_forget_parent_counts)
 
 
-# What a store does
+# The flows
 
 
 class SharedObjects:
-    """One object of each kind, made when it is first asked for; several threads may use it.
+    """One object of each kind, made at its first use; safe for threads.
 
-    A graph makes a coordinator for each of its nodes, which find here what the earlier ones know.
+    A graph makes a coordinator for each of its nodes. They share these objects.
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
-        self._of: dict[Callable[[], Any], Any] = {}
+        """Begin without objects."""
+        self._objects: dict[Callable[[], Any], Any] = {}
 
     def get(self, kind: Callable[[], T]) -> T:
         """Return the object of that kind, one for the store."""
-        if kind not in self._of:
-            self._of.setdefault(kind, kind())  # whoever comes first of several threads
-        kept: T = self._of[kind]
-        return kept
+        if kind not in self._objects:
+            self._objects.setdefault(kind, kind())  # the first of several threads wins
+        shared: T = self._objects[kind]
+        return shared
 
 
 class StoreFlows:
-    """The flows of one store, and what it remembers between them.
+    """The flows of one store, and the little state between them.
 
-    It remembers little: which tiers have an HNSW index, the accesses not yet written, and the
-    objects `kept` for those who stand on the store.
+    The state is: the tiers with an HNSW index, the accesses not yet written, and the objects
+    `shared` by the coordinators of the store.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class StoreFlows:
         clock: Callable[[], datetime],
         ttl: Callable[[], TTLConfig | None],
     ) -> None:
-        """Hold the options; `ttl` is asked at each call, as users may change the mapping."""
+        """Hold the options; `ttl` is called each time, as users may change the mapping."""
         self.options = options
         vector = options.index.vector if options.index else None
         self.distance = vector.distance if vector else Distance.COSINE
@@ -253,13 +253,13 @@ class StoreFlows:
         self._accesses = AccessBuffer()
         self.shared = SharedObjects()
         self.runner: Runner | None = None
-        """Begins what no call waits for; without it, that is done when it has to be."""
+        """The runner of background flows; without it, their work waits until a call needs it."""
         self._warned_of_lives = False
         self._upkeep = upkeep.Upkeep(options)
 
     @property
     def acting(self) -> Role:
-        """Whose rights the store has."""
+        """The role whose rights the store has."""
         return "owner" if self.runner is None else self.runner.acting
 
     def batch(self, operations: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
@@ -270,24 +270,24 @@ class StoreFlows:
         yield from flow.extend_deadline(len(todo))
         puts = {i: op for i, op in enumerate(todo) if isinstance(op, PutOp)}
         reads = {i: self._parse_read(op) for i, op in enumerate(todo) if i not in puts}
-        writing = (yield from self._writing(puts.values())) if puts else None
-        if writing is not None and not reads and tier is None:
-            yield GroupWrite(writing, self.carry_out)
+        batch = (yield from self._write_batch(puts.values())) if puts else None
+        if batch is not None and not reads and tier is None:
+            yield GroupWrite(batch, self.carry_out)
             return [None] * len(todo)
-        asked = list(reads.values())
-        lock = None if writing is None else write.lock_writes(writing.writes, self.options)
-        answers = yield from self.read(asked, tier, lock)
-        if writing is not None and lock is not None:
+        requests = list(reads.values())
+        lock = None if batch is None else write.lock_writes(batch.writes, self.options)
+        answers = yield from self.read(requests, tier, lock)
+        if batch is not None and lock is not None:
             own = () if reads else (lock,)
-            yield from write.carry_out(writing, options=self.options, tier=tier, lock=own)
-        yield from self.finish_reads(asked, answers)
+            yield from write.carry_out(batch, options=self.options, tier=tier, lock=own)
+        yield from self.finish_reads(requests, answers)
         results: list[Result] = [None] * len(todo)
         for i, answer in zip(reads, answers, strict=True):
             results[i] = self._result(answer)
         return results
 
-    def _writing(self, puts: Collection[PutOp]) -> Flow[WriteBatch]:
-        """What a batch writes: checked, one write a key, with the vectors of its texts."""
+    def _write_batch(self, puts: Collection[PutOp]) -> Flow[WriteBatch]:
+        """Check a batch's puts, and return one write a key, with the vectors of the texts."""
         long = flow.reading_size([op.value for op in puts])
         writes = yield from flow.off_loop(
             lambda: [ops.to_write(op, self.options) for op in puts], long
@@ -297,36 +297,36 @@ class StoreFlows:
         return WriteBatch(last, (yield from write.embed_writes(last, self.options)), self.moment())
 
     def _parse_read(self, op: Op) -> ReadRequest:
-        """A read, checked at the door: an application's is about one tenant."""
-        asked = ops.to_read(op, self.options.bounds)
-        if not asked.tenant:
+        """Check and translate a read; an application's must name a tenant."""
+        request = ops.to_read(op, self.options.bounds)
+        if not request.tenant:
             self.refuse_application(f"a {type(op).__name__} without a tenant")
-        return asked
+        return request
 
     def refuse_application(self, what: str) -> None:
-        """Refuse a call across tenants where this store sees one tenant at a time."""
+        """Refuse a call across tenants if this store sees one tenant at a time."""
         if self.acting == "application":
             raise cross_tenant_error(what)
 
     def carry_out(self, writings: Sequence[WriteBatch]) -> Flow[None]:
-        """Write for several calls, which waited for it together, in one transaction."""
+        """Write for several calls, which waited together, in one transaction."""
         merged = write.merge_batches(writings)
         lock = write.lock_writes(merged.writes, self.options)
         yield from write.carry_out(merged, options=self.options, lock=(lock,))
 
     def _get(self, op: GetOp, tier: Tier | None) -> Flow[Item | None]:
-        """One get alone: the commonest call, on the shortest way."""
-        asked = ops.to_get(op)
-        if not asked.tenant:
+        """Run a single get, the most frequent call, on the shortest way."""
+        request = ops.to_get(op)
+        if not request.tenant:
             self.refuse_application("a GetOp without a tenant")
         self.begin_to_flush()
-        rows = yield read.lookup(asked)
+        rows = yield read.lookup(request)
         if not rows:
             return None
         row, reading = ItemRow(*rows[0]), self._read_scope(tier)
         if not reading.includes(row):
             return None
-        yield from self.mark_read((row,), reading.moment, (row,) if asked.refresh else ())
+        yield from self.mark_read((row,), reading.moment, (row,) if request.refresh else ())
         return ops.to_item(row)
 
     def read(
@@ -348,7 +348,7 @@ class StoreFlows:
         return (yield from read.answer_reads(reads, vectors, reading=reading, commit=lock is None))
 
     def finish_reads(self, reads: Sequence[ReadRequest], answers: Sequence[Any]) -> Flow[None]:
-        """What a read leaves behind, once it has succeeded."""
+        """Log and count reads that have succeeded, and extend the lives of their memories."""
         got = [answer for answer in answers if isinstance(answer, ItemRow)]
         listed = (item for each in answers if isinstance(each, list) for item in each)
         rows = [item for item in listed if isinstance(item, ItemRow)]
@@ -368,12 +368,12 @@ class StoreFlows:
         return ReadScope(self.options, self.moment(), tiers, self.ann_tiers)
 
     def moment(self) -> Moment:
-        """When a call happens, and what it is to see."""
+        """Return the moment of a call, which says what the call sees."""
         ttl = self._ttl()
         return Moment(self._clock(), ttl is None or ttl.get("omit_expired", False))
 
     def flush(self, seconds: float | None = None, *, last: bool = False) -> Flow[None]:
-        """Write the accesses counted so far, within so many seconds; what is refused is kept."""
+        """Write the accesses counted so far, within so many seconds; keep them if that fails."""
         if self._accesses.is_writing:
             wait_for = self._accesses.wait
             yield Ask(wait_for, lambda: asyncio.to_thread(wait_for))
@@ -386,29 +386,29 @@ class StoreFlows:
         limit = () if seconds is None else (_limit_time(seconds),)
         try:
             yield Query((*limit, *taken.calls), commit=True)
-        except BaseException:  # also where a caller was cancelled meanwhile
+        except BaseException:  # a cancelled caller gives them back too
             self._accesses.give_back(taken)
             raise
         self._accesses.confirm(taken)
 
     def flush_before_read(self) -> Flow[None]:
-        """Write them before they are read, which they are though Postgres refuses to write."""
+        """Write the accesses before counters are read; the read goes on if Postgres refuses."""
         try:
             yield from self.flush(PATIENCE_SECONDS)
         except DatabaseError as error:
             if is_hopeless(error):
-                raise  # there is nothing that could answer the read either
+                raise  # the read would fail as well
             self._accesses.pause(error)
 
     def flush_last(self) -> Flow[None]:
-        """Write them as the store is closed; the log says if they are lost."""
+        """Write the last accesses as the store is closed; the log says if they are lost."""
         try:
             yield from self.flush(LAST_PATIENCE_SECONDS, last=True)
-        except DatabaseError as error:  # they are not worth an error here
+        except DatabaseError as error:  # closing must not fail for that
             _log.warning("the last reads were not counted: %s", error)
 
     def begin_to_flush(self) -> None:
-        """Write them in the background if it is time: no read waits for a lock on them."""
+        """Begin to write the accesses in the background if it is time, so that no read waits."""
         runner = self.runner
         if runner is not None and self._accesses.is_due:
             self._accesses.begin_writing(
@@ -419,11 +419,11 @@ class StoreFlows:
         try:
             yield from self._flush(PATIENCE_SECONDS)
         except DatabaseError as error:
-            if not is_hopeless(error):  # else the reads themselves say so
+            if not is_hopeless(error):  # else the reads themselves fail and say so
                 self._accesses.pause(error)
 
     def type_stats(self, scope: Mapping[str, str | None]) -> Flow[list[Row]]:
-        """Tier, memory type, memories and accesses of a tenant, accesses counted so far too."""
+        """Return tier, memory type, memories and accesses of a tenant, also unwritten accesses."""
         yield from self.flush_before_read()
         params = {**scope, "alive_at": self.moment().alive_at}
         (rows,) = yield Query((Call("type_stats", params),), commit=True)
@@ -435,10 +435,10 @@ class StoreFlows:
         moment: Moment,
         refreshed: Sequence[ExpiringRow] | None = None,
     ) -> Flow[None]:
-        """Count what was read, and begin its life again, or that of the `refreshed`.
+        """Count reads of memories, and restart their lives, or only those of the `refreshed`.
 
-        The answer of the call is known by then, and stands if Postgres refuses; but where reads
-        are to be logged, none is answered that is not.
+        The call has its answer by then, and keeps it if Postgres refuses. But if reads are to be
+        logged, a read that cannot be logged fails.
         """
         if rows:
             self._accesses.add(rows, moment.now)
@@ -468,7 +468,7 @@ class StoreFlows:
 
     @property
     def default_ttl(self) -> float | None:
-        """Minutes that the TTL mapping gives to what has no TTL of its own."""
+        """The TTL mapping's minutes for memories without a TTL of their own."""
         ttl = self._ttl()
         return ttl.get("default_ttl") if ttl else None
 
@@ -484,7 +484,7 @@ class StoreFlows:
         yield from flow.rows_of("applied_migrations")
 
     def refresh_state(self) -> Flow[None]:
-        """Learn once a minute which tiers have an HNSW index, and that the index fits."""
+        """Read once a minute which tiers have an HNSW index, and check the database's settings."""
         index = self.options.index
         if index is None or time.monotonic() < self._state_expires:
             return
@@ -502,7 +502,7 @@ class StoreFlows:
 
     @without_deadline
     def optimize(self) -> Flow[tuple[Tier, ...]]:
-        """Tidy up, count large tenants, and build HNSW indexes where they pay; the tiers built."""
+        """Tidy up, count large tenants, and build HNSW indexes where they pay; return the tiers."""
         self.refuse_application("optimize")
         built = yield from upkeep.optimize(self.options, build=self.acting == "owner")
         self._state_expires = -math.inf
@@ -510,13 +510,13 @@ class StoreFlows:
 
     @without_deadline
     def sweep(self) -> Flow[int]:
-        """Remove what has expired, and what waits in vain for an outcome; how many memories."""
+        """Remove expired rows, and exposures without an outcome; return the number of memories."""
         self.refuse_application("a sweep")
         return (yield from upkeep.sweep(self._clock(), self.options))
 
     @without_deadline
     def tend(self) -> Flow[int]:
-        """What a sweeper does each time: sweep, then optimize; how many were removed."""
+        """Sweep, then optimize, as a sweeper does each time; return how many memories went."""
         removed = yield from self.sweep()
         yield from self.optimize()
         return removed

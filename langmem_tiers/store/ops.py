@@ -1,4 +1,4 @@
-"""LangGraph's store operations, checked at the door and turned into reads and writes."""
+"""Checks of LangGraph's store operations, and their translation into reads and writes."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ _GROUP = re.compile(r"\[[^\[\]{}]+\]|\{([^{}]+)\}")
 """An index or a selection of fields in an index path."""
 
 _NOWHERE = Place("", "")
-"""Where get looks for the empty namespace: nothing can be stored there."""
+"""The place of the empty namespace: nothing can be stored there."""
 
 _tokens = lru_cache(maxsize=1024)(base.tokenize_path)
 
 
 class _Never(float):
-    """A type of its own, so that an infinite TTL of a caller's is still refused."""
+    """A type of our own, so that a caller's infinite TTL is still refused."""
 
 
 NEVER: Final = _Never("inf")
-"""The TTL that a tier's view gives for None: no expiry, whatever the tier's own life is."""
+"""The TTL into which a tier's view turns None: no expiry, whatever the tier's own life is."""
 
 
 def to_read(op: Op, bounds: Bounds = DEFAULT_BOUNDS) -> ReadRequest:
     """Check and translate an operation that reads.
 
     Raises:
-        InvalidInputError: for anything that cannot be asked; LangGraph's own
-            InvalidNamespaceError for labels it refuses.
+        InvalidInputError: for an invalid operation.
+        InvalidNamespaceError: LangGraph's own, for labels that it refuses.
     """
     if isinstance(op, GetOp):
         return to_get(op)
@@ -101,7 +101,7 @@ def to_write(op: PutOp, options: StoreOptions) -> Write:
 
 
 def to_tier(name: object) -> Tier:
-    """The tier of that name.
+    """Return the tier of a name.
 
     Raises:
         InvalidInputError: if there is none.
@@ -112,7 +112,7 @@ def to_tier(name: object) -> Tier:
 
 
 def to_item(row: ItemRow) -> base.Item:
-    """A row as LangGraph's item."""
+    """Turn a row into LangGraph's item."""
     return base.Item(
         value=row.value,
         key=row.key,
@@ -123,7 +123,7 @@ def to_item(row: ItemRow) -> base.Item:
 
 
 def to_search_items(page: Sequence[ItemRow], distance: Distance) -> list[SearchItem]:
-    """Rows as LangGraph's search items, with their scores where there was a query."""
+    """Turn rows into LangGraph's search items, with scores if there was a query."""
     score = distance.score
     return [
         SearchItem(
@@ -245,7 +245,7 @@ def _checked_paths(paths: Sequence[str]) -> Sequence[str]:
 
 @lru_cache(maxsize=1024)
 def _is_well_formed(path: str) -> bool:
-    """Tell whether every part of a path names something; LangGraph reads "" as the whole value."""
+    """Return True if no part of a path is empty; LangGraph reads "" as the whole value."""
     if not path:
         return True
     chosen = [
@@ -259,7 +259,7 @@ def _is_well_formed(path: str) -> bool:
 
 
 def indexed_texts(value: Mapping[str, Any], paths: Sequence[str]) -> list[tuple[str, str]]:
-    """Each text at each path, under a name of its own: the path, numbered if it has several."""
+    """Return each text at each path with a name: the path, numbered if it has several texts."""
     named: dict[str, str] = {}
     for path in paths:
         try:

@@ -1,4 +1,4 @@
-"""Reading memories: by key, by nearness, newest first, and their namespaces."""
+"""Reads of memories by key, by nearness or newest first, and of namespaces."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from langmem_tiers.postgres.flow import Call, Flow, Lookup, Query, Row
 from langmem_tiers.store.filters import Condition, filter_params
 
 _SLIDE_AFTER = 0.1
-"""Share of a long life that must have passed before a read writes a new expiry."""
+"""The share of a long life that must have passed before a read writes a new expiry."""
 _SHORT_LIFE_MINUTES = 10
-"""Lives up to this long are extended by every read."""
+"""Every read extends lives up to this long."""
 
 
 class ItemRow(NamedTuple):
-    """A row of any statement that reads memories; the columns are in this order."""
+    """A row of any statement that reads memories, with its columns in this order."""
 
     tenant: str
     namespace: str
@@ -40,22 +40,22 @@ _ID = ItemRow._fields.index("id")
 
 
 class ReadScope(NamedTuple):
-    """What holds for every read of one call."""
+    """The options, moment and tiers that all reads of one call share."""
 
     options: StoreOptions
     moment: Moment
     tiers: Sequence[Tier] = TIERS
     ann_tiers: Sequence[Tier] = ()
-    """Those that have an HNSW index."""
+    """The tiers that have an HNSW index."""
 
     def includes(self, row: ItemRow) -> bool:
-        """Whether a row read by key is in these tiers and not expired."""
+        """Return True if a row is in these tiers and has not expired."""
         alive = row.expires_at is None or row.expires_at > self.moment.alive_at
         return alive and row.tier in self.tiers
 
     @property
     def common_params(self) -> dict[str, Any]:
-        """Parameters that most statements take."""
+        """The parameters that most statements take."""
         return {
             "tiers": [tier.value for tier in self.tiers],
             "alive_at": self.moment.alive_at,
@@ -63,7 +63,7 @@ class ReadScope(NamedTuple):
 
 
 class GetRequest(NamedTuple):
-    """Ask for one memory by key."""
+    """A read of one memory by key."""
 
     place: Place
     key: str
@@ -71,13 +71,13 @@ class GetRequest(NamedTuple):
 
     @property
     def tenant(self) -> str:
-        """Whose it is."""
+        """The tenant of the memory."""
         return self.place.tenant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """Ask for a page of memories under a prefix, by nearness or newest first."""
+    """A read of a page of memories under a prefix, by nearness or newest first."""
 
     scope: Scope
     conditions: Sequence[Condition] = ()
@@ -88,13 +88,13 @@ class SearchRequest:
 
     @property
     def tenant(self) -> str | None:
-        """Whose are sought; None for everybody's."""
+        """The tenant that is searched; None for all tenants."""
         return self.scope.tenant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListRequest:
-    """Ask for namespaces; `matches` are (kind, labels as a text[] literal)."""
+    """A read of namespaces; `matches` are (kind, labels as a text[] literal)."""
 
     tenant: str | None = None
     matches: Sequence[tuple[str, str]] = ()
@@ -113,9 +113,9 @@ def answer_reads(
     reading: ReadScope,
     commit: bool,
 ) -> Flow[list[Any]]:
-    """Answer reads in order: Found or None, lists of Found, lists of label lists.
+    """Answer reads in order: a row or None, a list of rows, or a list of label lists.
 
-    It takes one round trip unless a page comes back short. `vectors` are those of the queries.
+    This takes one round trip, unless a page comes back short. `vectors` are those of the queries.
     Without `commit` the transaction stays open, for the writes of the same batch.
     """
     gets = [request for request in reads if isinstance(request, GetRequest)]
@@ -135,7 +135,7 @@ def answer_reads(
 
 
 class ExpiringRow(Protocol):
-    """A row of a memory that may have a TTL."""
+    """A row of a memory that may expire."""
 
     @property
     def tenant(self) -> str:
@@ -143,19 +143,19 @@ class ExpiringRow(Protocol):
 
     @property
     def id(self) -> int:
-        """The memory's own number."""
+        """The number of the memory."""
 
     @property
     def ttl_minutes(self) -> float | None:
-        """How long it lives after a read; None for ever."""
+        """The minutes that it lives after a read; None for ever."""
 
     @property
     def expires_at(self) -> datetime | None:
-        """When it expires, unless it is read before."""
+        """The time at which it expires, unless it is read before."""
 
 
 def _is_due(row: ExpiringRow, moment: Moment) -> bool:
-    """Whether a read is to write a new expiry: a short life to the point, a long one rarely."""
+    """Return True if a read must write a new expiry: always for a short life, else rarely."""
     if row.ttl_minutes is None or row.expires_at is None:
         return False
     if row.ttl_minutes <= _SHORT_LIFE_MINUTES:
@@ -165,9 +165,9 @@ def _is_due(row: ExpiringRow, moment: Moment) -> bool:
 
 
 def extend_lives(read: Iterable[ExpiringRow], moment: Moment) -> Flow[None]:
-    """Begin the lives of what was just read again, in a transaction of its own.
+    """Restart the lives of memories that were just read, in a transaction of its own.
 
-    Losing this in a crash is accepted: its commit is not waited for.
+    Nobody waits for the commit, so a crash may lose it. We accept that.
     """
     rows = {(row.tenant, row.id): row for row in read if _is_due(row, moment)}
     if due := sorted(rows):
@@ -180,9 +180,10 @@ def extend_lives(read: Iterable[ExpiringRow], moment: Moment) -> Flow[None]:
 
 
 def _run_calls(calls: Sequence[Call], *, commit: bool) -> Flow[list[list[Row]]]:
-    """Run calls in one round trip, searches by HNSW under settings that only they see.
+    """Run calls in one round trip, with settings of their own for searches by HNSW.
 
-    A statement is planned where it first runs: another that ran under them would keep the plan.
+    A statement is planned when it first runs. Another statement that ran under these settings
+    would keep a plan made for them.
     """
     ann = [call.name.startswith("search_ann") for call in calls]
     alone = commit and all(ann)
@@ -198,14 +199,14 @@ def _run_calls(calls: Sequence[Call], *, commit: bool) -> Flow[list[list[Row]]]:
 
 
 def lookup(get: GetRequest) -> Lookup:
-    """What reads one memory by key."""
+    """Make the effect that reads one memory by key."""
     return Lookup(*get.place, get.key)
 
 
 def _answer_gets(
     reads: Sequence[ReadRequest], rows: Sequence[Row], reading: ReadScope
 ) -> list[Any]:
-    """The answer of each get; None for other reads and for what is not visible."""
+    """Return the row of each get; None for other reads and for memories that are not visible."""
     rows_by_key = {(row[0], row[1], row[2]): ItemRow(*row) for row in rows}
     answers: list[Any] = []
     for request in reads:
@@ -215,7 +216,7 @@ def _answer_gets(
             else None
         )
         answers.append(hit if hit and reading.includes(hit) else None)
-        if hit:  # who asks twice gets two values that do not change with each other
+        if hit:  # a second get of the same key has its own value to change
             rows_by_key[hit[:3]] = hit._replace(value=deepcopy(hit.value))
     return answers
 
@@ -241,7 +242,7 @@ def _read_call(
 
 
 def statement_name(name: str, search: SearchRequest, tiers: Sequence[Tier] = TIERS) -> str:
-    """The variant of a statement for that scope, with or without a filter, for all tiers or one."""
+    """Return the name of a statement's variant, by scope, filter and tiers (all or one)."""
     filtered = "_filtered" if search.conditions else ""
     tier = "" if len(tiers) == len(TIERS) else f"_{tiers[0]}"
     return f"{name}{filtered}_{search.scope.kind}{tier}"
@@ -250,7 +251,7 @@ def statement_name(name: str, search: SearchRequest, tiers: Sequence[Tier] = TIE
 def search_params(
     search: SearchRequest, vector: PackedVector | None, reading: ReadScope
 ) -> dict[str, Any]:
-    """The parameters of every search statement."""
+    """Return the parameters of any search statement."""
     wanted = search.limit + search.offset
     return {
         **reading.common_params,
@@ -270,7 +271,7 @@ def search_params(
 def _complete_answer(
     request: ReadRequest, call: Call, rows: list[Row], tiers: Sequence[Tier], *, commit: bool
 ) -> Flow[list[Any]]:
-    """Turn rows into answers; fill a short page from the exact search, then without vectors."""
+    """Turn rows into an answer; fill a short page by exact search, then without vectors."""
     if not isinstance(request, SearchRequest):
         return [row[0] for row in rows]
     short = call.name.startswith("search_ann") and len(rows) < request.limit
@@ -301,7 +302,7 @@ def _namespaces_call(request: ListRequest, reading: ReadScope) -> Call:
 
 
 def rows_to_refresh(reads: Sequence[ReadRequest], answers: Sequence[Any]) -> list[ItemRow]:
-    """What was just read, where a read is to extend its life."""
+    """Return the rows whose lives a read extends."""
     rows: list[ItemRow] = []
     for request, answer in zip(reads, answers, strict=True):
         if answer and not isinstance(request, ListRequest) and request.refresh:

@@ -21,7 +21,7 @@ _LEGS = re.compile(r"\{legs(?: (\w+))?\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
 _MAKES_ROOM = re.compile(r"^CREATE (?:EXTENSION|SCHEMA)\b[^;]*;\n", re.MULTILINE)
-"""The statements that setup runs apart, as somebody else may have done them before."""
+"""The statements that setup runs apart, as an administrator may have run them before."""
 _WITHOUT_TENANT = "tier|memory_ids|settings|migrations|sees_rows|pass_ids|draw_ids"
 _WALLED_TABLE = re.compile(rf"\{{memory\}}\.(?!(?:{_WITHOUT_TENANT})\b)\w+")
 _TENANT_ROWS = re.compile(r"unnest\(((?:[^()]|\(\w+\))*%\(tenants\)s(?:[^()]|\(\w+\))*)\)")
@@ -47,7 +47,7 @@ _MEAN_DISTANCE = {
     "<#>": "avg(n.distance)",
     "<->": "sqrt(avg(n.distance ^ 2))",
 }
-"""The distance of which the cosine is the mean of their cosines."""
+"""The distance for the mean of the cosines, by the distance operator."""
 _ASYNCHRONOUS_COMMIT = "set_config('synchronous_commit', 'off', true)"
 
 _QUOTED_LEXEME = "'''' || replace(replace(l.lexeme, '\\', '\\\\'), '''', '''''') || ''''"
@@ -90,7 +90,7 @@ _EACH_TIER: Sequence[tuple[str, Sequence[str]]] = (
     ("", TIERS),
     *((f"_{tier}", (tier,)) for tier in TIERS),
 )
-"""The tiers that a statement with legs is loaded for, each time under a suffix of its own."""
+"""The suffixes under which a statement with legs is loaded, with the tiers of each."""
 _PLACES = """unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
          WITH ORDINALITY AS w (tenant, namespace, key, ord)"""
 
@@ -99,21 +99,21 @@ _PLAIN_BYTES = 6000
 
 
 class Statement(NamedTuple):
-    """A statement as the server reads it, and the names of its parameters in order."""
+    """A statement's text for the server, and the names of its parameters in order."""
 
     text: bytes
     names: tuple[str, ...]
     writes: bool
-    """Whether it changes rows, and does not say itself that its commit may be lost."""
+    """True if it changes rows, and does not itself allow its commit to be lost."""
     walled: bool
-    """Whether it reads or writes what is a tenant's."""
+    """True if it reads or writes rows of a tenant."""
     rows: frozenset[str]
-    """Of parameters that are lists, those that go along with `tenants`."""
+    """The parameters that are lists parallel to `tenants`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """One step of the schema's history; `checksum` is of the file as shipped."""
+    """One step of the schema's history; `checksum` is that of the file in the package."""
 
     version: int
     name: str
@@ -124,9 +124,9 @@ class Migration:
 def statements(
     options: StoreOptions, vector: VectorOptions | None, *, walled: bool = False
 ) -> Mapping[str, Statement]:
-    """Every statement by name, filled in for this store and this shape of vectors.
+    """Return every statement by name, filled in for this store and this shape of vectors.
 
-    For a role that is `walled`, what no index would find behind the wall is found by functions.
+    For a `walled` role, functions search where no index can be used behind the wall.
     """
     shape = vector or VectorOptions(dims=1)
     return _load_statements(
@@ -141,7 +141,7 @@ def _load_statements(
     vector_type: str,
     walled: bool,  # noqa: FBT001 - a part of the cache's key
 ) -> Mapping[str, Statement]:
-    """The same, kept: to fill them in takes 20 ms, longer than most stores take to open."""
+    """Fill in the statements, and cache them: that takes 20 ms, longer than to open a store."""
     common = {
         **_schemas(StoreOptions(schema_prefix=schema_prefix)),
         "operator": operator,
@@ -179,7 +179,7 @@ def migrations(options: StoreOptions) -> list[Migration]:
 
 
 def vector_tables(options: StoreOptions, vector: VectorOptions | None) -> str:
-    """The script that (re)creates the empty vector tables in the shape asked for, and views."""
+    """Return the script that (re)creates the empty vector tables in a shape, and the views."""
     shape = vector or VectorOptions(dims=1)
     fill = {
         **_schemas(options),
@@ -191,24 +191,24 @@ def vector_tables(options: StoreOptions, vector: VectorOptions | None) -> str:
 
 
 def document_views(options: StoreOptions) -> str:
-    """The script that (re)creates the view of each tier as documents."""
+    """Return the script that (re)creates each tier's view of documents."""
     text = _read("documents.sql")
     fills = ({"schema": options.schema(tier), "tier": tier} for tier in TIERS)
     return "".join(_fill(text, fill) for fill in fills)
 
 
 def snapshot_script() -> str:
-    """The script that a transaction begins with which sees one moment."""
+    """Return the script that begins a transaction with one snapshot for all its statements."""
     return _strip(_read("snapshot.sql"))
 
 
 def wall_script(options: StoreOptions) -> str:
-    """The script that builds the wall between tenants, or again."""
+    """Return the script that builds the wall between tenants, also over an old one."""
     return _fill(_read("walls.sql"), {**_schemas(options), **options.roles.names})
 
 
 def audit_switch(options: StoreOptions, *, on: bool) -> str:
-    """The script that lets the triggers of the audit log fire, or not."""
+    """Return the script that enables or disables the triggers of the audit log."""
     tables = (options.schema(name) for name in ("memory", *TIERS))
     switch = "ENABLE" if on else "DISABLE"
     return "".join(
@@ -217,7 +217,7 @@ def audit_switch(options: StoreOptions, *, on: bool) -> str:
 
 
 def ann_index_name(vector: VectorOptions) -> str:
-    """The name of the HNSW index in each tier's schema; one for each metric."""
+    """Return the name of the HNSW index in each tier's schema; each metric has its own."""
     return f"vectors_hnsw_{vector.distance.value}"
 
 
@@ -240,12 +240,12 @@ def ann_index(
 
 
 def drop_ann_index(schema: str, vector: VectorOptions) -> str:
-    """The statement that removes what a broken-off build left in a schema."""
+    """Return the statement that drops the index of a broken-off build in a schema."""
     return f"DROP INDEX CONCURRENTLY IF EXISTS {schema}.{ann_index_name(vector)}"
 
 
 def _derived_statements(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Statements that are another one with other legs."""
+    """Yield the statements that are made from another one, with other legs."""
     further = "UNION ALL SELECT l.id, l.tier, NULL FROM ({legs lessons}) l"
     lessons = names["recall"].replace("{further}", further)
     yield "recall_lessons", lessons
@@ -254,7 +254,7 @@ def _derived_statements(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    """Each name under which a statement is loaded, its text, and what fills its scope."""
+    """Yield each name under which a statement is loaded, its text, and its scope's values."""
     if "{table}" in text:
         for table, order in EXPORTED_TABLES.items():
             yield statement_for(base, table), text.replace("{table}", table), {"order": order}
@@ -271,7 +271,7 @@ def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Map
 
 
 def _expand_legs(base: str, text: str, legs: Mapping[str, str], tiers: Sequence[str]) -> str:
-    """A statement with its legs, once a tier."""
+    """Fill in a statement's legs, once for each tier."""
 
     def union(match: re.Match[str]) -> str:
         texts = [legs[match[1] or base].replace("{tier}", tier) for tier in tiers]
@@ -283,7 +283,7 @@ def _expand_legs(base: str, text: str, legs: Mapping[str, str], tiers: Sequence[
 
 
 def _choose_by_role(text: str, *, walled: bool) -> str:
-    """A statement for one kind of role, where it says `[owner: … | walled: …]`."""
+    """Choose a statement's text for one kind of role, where it has `[owner: … | walled: …]`."""
     chosen, *choices = text.split("[owner: ")
     for choice in choices:
         open_text, _, rest = choice.partition(" | walled: ")
@@ -293,7 +293,7 @@ def _choose_by_role(text: str, *, walled: bool) -> str:
 
 
 def _number_parameters(template: str, values: Mapping[str, str]) -> Statement:
-    """Turn named parameters into numbered ones, which the driver need not parse again."""
+    """Turn named parameters into numbered ones, so that psycopg need not parse the text."""
     text, names = _fill(template, values), list[str]()
     along = _TENANT_ROWS.search(text)
 
@@ -314,7 +314,7 @@ def _number_parameters(template: str, values: Mapping[str, str]) -> Statement:
 
 @cache
 def _sections() -> tuple[dict[str, str], dict[str, str]]:
-    """The named statements of our files, each with its parts, and the legs of some of them.
+    """Read the named statements of our files, with their parts filled in, and the legs.
 
     A part may have parts in turn, which stand before it.
     """
@@ -324,16 +324,17 @@ def _sections() -> tuple[dict[str, str], dict[str, str]]:
         sections[kind][name] = _strip(body).removesuffix(";")
     shared: dict[str, str] = {}
 
-    def filled(body: str) -> str:
-        """With its parts, each of the rows that it is asked for."""
+    def fill_parts(body: str) -> str:
+        """Fill in the parts of a text, each for the row's alias that the text names."""
         return _PARTS.sub(
             lambda part: re.sub(r"\bm\.", f"{part[2] or 'm'}.", shared[part[1]]), body
         )
 
     for name, body in sections["part"].items():
-        shared[name] = filled(body)
+        shared[name] = fill_parts(body)
     names, legs = (
-        {name: filled(body) for name, body in sections[kind].items()} for kind in ("name", "leg")
+        {name: fill_parts(body) for name, body in sections[kind].items()}
+        for kind in ("name", "leg")
     )
     return names, legs
 
