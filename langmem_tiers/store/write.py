@@ -1,4 +1,4 @@
-"""Writing memories: embed what is new, then everything in one transaction."""
+"""Writes of memories: embeddings first, then everything in one transaction."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from langmem_tiers.core.vectors import PackedVector, PackedVectors
 from langmem_tiers.postgres.flow import Call, Flow, Query, embed_texts
 
 LOCK_BUCKETS = 1024
-"""Advisory locks that writers share; one lock a key would exhaust Postgres' lock table."""
+"""The advisory locks that writers share: one lock a key would exhaust Postgres' lock table."""
 
 LOCK = "\0promotions"
-"""The key that all moves of a tenant lock, and all that is derived: they must see each other."""
+"""The key that all moves and all derivations of a tenant lock, so that they see each other."""
 
 ROOM = "\0room"
-"""The key that those lock who come into a place that holds only so many."""
+"""The key that writes into a place of limited capacity lock."""
 
 _CHUNK_BYTES = 8_000_000
-"""A batch of puts stays at or below this, so that no parameter outgrows what Postgres takes."""
+"""The largest batch of puts, so that no parameter is too large for Postgres."""
 
 _PUT = (
     *("values", "texts", "ttls", "into", "noted", "users"),
     *("sessions", "turns", "speakers", "occurred", "signatures", "tools", "valid_from", "valid_to"),
 )
-"""What "put" takes of each memory, beside its key."""
+"""The parameters of "put" for each memory, besides its key."""
 
 Twins = Literal["free", "stay", "go"]
-"""What becomes of what lives on in a memory that is deleted, or was merged with it."""
+"""The fate of the memories that were merged into a deleted one: current again, kept out of recall,
+or deleted."""
 
 
 class Capacity(NamedTuple):
-    """How many memories a place holds: of one type, or of any in one tier."""
+    """The most memories that a place holds: of one type, or of any type in one tier."""
 
     most: int
     memory_type: str | None = None
@@ -47,7 +48,7 @@ class Capacity(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One put (`value` is JSON) or deletion (`value` is None), checked and ready."""
+    """A checked put (`value` is JSON) or deletion (`value` is None)."""
 
     place: Place
     key: str
@@ -55,46 +56,46 @@ class Write:
     texts: tuple[tuple[str, str], ...] = ()
     """The indexed fields: (field name, text)."""
     ttl: float | None = None
-    """Minutes; None takes the tier's own, infinity never expires."""
+    """Minutes; None takes the tier's own life, infinity never expires."""
     tier: Tier = Tier.WORKING
-    """Where it goes if it is new."""
+    """The tier of a new memory."""
     lexical: str | None = None
-    """The text of the lexical leg, if it is not that of the indexed fields."""
+    """The text to search by words, if it is not that of the indexed fields."""
     told: RecallFields = NO_RECALL_FIELDS
     sources: tuple[tuple[Place, str], ...] = ()
-    """The memories that it is derived from."""
+    """The memories from which it is derived."""
     echoes: tuple[tuple[Place, str], ...] = ()
-    """Those of them that it only repeats: nobody named them, and it goes without what is gone."""
+    """The sources that it only repeats: nobody named them, and they may be gone."""
     trust: float = 1.0
-    """How far it is trusted, in 0…1, as its value says."""
+    """Its trust, in 0…1, as its value says."""
     threshold: float = TRUST_THRESHOLD
-    """Below this trust it is quarantined, should what it is derived from be trusted less."""
+    """The trust below which it is quarantined, as its sources may lower its trust."""
     held: str | None = None
-    """Why it is quarantined; None if it is not."""
+    """The reason of its quarantine; None if it is not quarantined."""
     stays: bool = False
-    """Whether it is quarantined for what stands under its key already, and says the same."""
+    """True if it is quarantined because it repeats a quarantined memory under its key."""
     rooms: tuple[Capacity, ...] = ()
-    """How many memories its place holds, if that is bounded."""
+    """The capacities of its place, if it has any."""
     spares: tuple[tuple[Place, str], ...] = ()
-    """What does not make room for it: what was told again with it, and is not stored twice."""
+    """Memories that are not evicted for it: they were repeated with it, so not stored again."""
     named: bool = False
-    """Whether somebody gave its key, so that it may replace a memory that is not its own."""
+    """True if the caller gave its key, so that it may replace another memory."""
     twins: Twins = "free"
-    """Of a deletion: what becomes of what was merged with it. If somebody wants the memory gone, it
-    goes along, or stays out of recall; else it is current again."""
+    """For a deletion, the fate of the memories merged into it. If the caller wants the content
+    gone, they go too, or stay out of recall; else they are current again."""
     noted: bool = False
-    """Whether its type belongs into short_term: it lives until its session is ended."""
+    """True if its type belongs into short_term: it lives until the end of its session."""
     intends: Mapping[str, Any] | None = None
-    """When it is to be raised, as the statement `intend` takes it; None if nothing is intended."""
+    """The parameters of the statement `intend` for a reminder; None for a memory that is none."""
 
     @property
     def name(self) -> tuple[Place, str]:
-        """What no other memory has: where it is, and its key there."""
+        """Its unique name: place and key."""
         return self.place, self.key
 
 
 def last_writes(writes: Iterable[Write]) -> list[Write]:
-    """One write a key: the last of a batch wins; what is held gives way to a put that is not."""
+    """Keep one write a key: the last one, but a quarantined put gives way to one that is not."""
     last: dict[tuple[Place, str], Write] = {}
     for write in writes:
         there = last.get(write.name)
@@ -104,7 +105,7 @@ def last_writes(writes: Iterable[Write]) -> list[Write]:
 
 
 class WriteBatch(NamedTuple):
-    """What the writes of one call need, beside each other's."""
+    """The writes of one call, with their vectors and moment."""
 
     writes: Sequence[Write]
     vectors: Mapping[str, PackedVector | None]
@@ -112,9 +113,9 @@ class WriteBatch(NamedTuple):
 
 
 def merge_batches(writings: Sequence[WriteBatch]) -> WriteBatch:
-    """The writes of several calls as those of one; the last call's moment holds.
+    """Merge the writes of several calls into one batch, with the last call's moment.
 
-    What one call deletes and a later one puts is deleted first, and so begins anew.
+    A memory that one call deletes and a later one puts is deleted first, and so starts afresh.
     """
     if len(writings) == 1:
         return writings[0]
@@ -141,11 +142,11 @@ def carry_out(
     before: Iterable[Call] = (),
     after: Iterable[Call] = (),
 ) -> Flow[None]:
-    """Carry out puts and deletions, one a key, all or none: their keys are locked, or `lock` does.
+    """Carry out puts and deletions, one a key, all or none.
 
-    What is to happen `before` and `after` them happens in the same transaction. A put updates a
-    memory where it lives; a new one goes to `tier`, else to working. They are all `new` where
-    nothing stands under the keys, which are locked.
+    Their keys must be locked, or `lock` locks them. The calls `before` and `after` run in the same
+    transaction. A put updates a memory where it lives; a new one goes to `tier`, else to working.
+    With `new`, no memory exists under the keys, and they are locked.
 
     Raises:
         InvalidInputError (tier_conflict): if `tier` is given and a key lives in another one.
@@ -170,7 +171,7 @@ def carry_out(
 def _deletion_calls(
     writes: Sequence[Write], tiers: Sequence[Tier], now: datetime
 ) -> Iterator[Call]:
-    """The calls that remove memories, those that take along the same kind of others together."""
+    """Make the calls that delete memories, one for each fate of merged memories."""
     alike: dict[Twins, list[Write]] = {}
     for write in writes:
         if write.value is None:
@@ -182,7 +183,7 @@ def _deletion_calls(
 def move(
     place: Place, key: str, *, options: StoreOptions, moment: Moment, tier: Tier
 ) -> Flow[bool]:
-    """Move a memory to another tier; False if it is not there, or there already."""
+    """Move a memory to another tier; False if it does not exist, or is already there."""
     params = {
         "tenant": place.tenant,
         "namespace": place.namespace,
@@ -199,7 +200,7 @@ def move(
 def lock_writes(
     writes: Sequence[Write], options: StoreOptions, further: Iterable[tuple[str, str, str]] = ()
 ) -> Call:
-    """The call that locks the keys of these writes, and the sessions whose turns they number."""
+    """Make the call that locks the keys of writes, and the sessions whose turns they number."""
     keys = list(further)
     for write in writes:
         keys.append((*write.place, write.key))
@@ -214,7 +215,7 @@ def lock_writes(
 
 
 def lock_call(keys: Iterable[tuple[str, str, str]], options: StoreOptions) -> Call:
-    """The call that makes writers of the same (tenant, namespace, key) wait for each other."""
+    """Make the call that locks keys: writers of the same (tenant, namespace, key) wait for it."""
     buckets = {zlib.crc32("\0".join(key).encode()) % LOCK_BUCKETS for key in keys}
     lock = zlib.crc32(options.schema("memory").encode()) - 2**31
     return Call("lock_keys", {"lock": lock, "buckets": sorted(buckets)})
@@ -223,19 +224,19 @@ def lock_call(keys: Iterable[tuple[str, str, str]], options: StoreOptions) -> Ca
 def embed_writes(
     writes: Sequence[Write], options: StoreOptions
 ) -> Flow[Mapping[str, PackedVector | None]]:
-    """A vector for each distinct text that is not blank."""
+    """Embed each distinct text that is not blank."""
     texts = [text for write in writes for _, text in write.texts]
     return embed_texts(texts, options, "documents")
 
 
 def columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
-    """Rows as parameters: under each name what all have in its place."""
+    """Turn rows into parameters: a list for each name, from that column of the rows."""
     turned = [*map(list, zip(*rows, strict=True))] or [[] for _ in names]
     return dict(zip(names, turned, strict=True))
 
 
 def keys_of(writes: Sequence[Write]) -> dict[str, list[Any]]:
-    """The parameters that name these memories."""
+    """Return the parameters that name memories."""
     return columns(
         ("tenants", "namespaces", "keys"), [(*write.place, write.key) for write in writes]
     )
@@ -250,9 +251,9 @@ def put_calls(
     *,
     new: bool = False,
 ) -> Iterator[Call]:
-    """The calls that store these, each with its vectors; their keys must be locked.
+    """Make the calls that store memories with their vectors; their keys must be locked.
 
-    What is `new` has nothing to replace.
+    `new` memories replace none.
     """
     shared = {
         "tiers": [*map(str, TIERS)],
@@ -289,14 +290,14 @@ def delete_calls(
     now: datetime | None = None,
     twins: Twins = "free",
 ) -> Iterator[Call]:
-    """The call that removes memories."""
+    """Make the call that deletes memories; none without writes."""
     if writes:
         wanted = {"tiers": [*map(str, tiers)], "twins": twins, "now": now}
         yield Call("delete", {**keys_of(writes), **wanted})
 
 
 def delete_expired_calls(puts: Sequence[Write], expired_by: datetime) -> Iterator[Call]:
-    """The call that removes those of them that are dead: no put revives them."""
+    """Make the call that deletes the expired ones of memories, so that no put revives them."""
     if puts:
         wanted = {"tiers": [*map(str, TIERS)], "expired_by": expired_by}
         yield Call("delete_expired", {**keys_of(puts), **wanted})
@@ -314,7 +315,7 @@ def _conflict_error(row: tuple[Any, ...], tier: Tier) -> InvalidInputError:
 
 
 def _put_size(write: Write) -> int:
-    """The characters that a put sends, about."""
+    """Return the approximate number of characters that a put sends."""
     size = len(write.value or "")
     for _, text in write.texts:
         size += len(text)

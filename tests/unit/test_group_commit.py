@@ -216,7 +216,7 @@ async def test_a_flight_that_is_cancelled_is_its_first_callers_and_the_others_go
     airline = Awaited(0.01)
     tasks = [asyncio.create_task(airline.write(item)) for item in range(3)]
     await asyncio.sleep(0.005)
-    (flight,) = airline.group._flights
+    (flight,) = airline.group._tasks
     for one in (*tasks, flight) if with_callers else (flight,):
         one.cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
