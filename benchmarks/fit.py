@@ -59,7 +59,7 @@ from langmem_tiers.recall.matching import (
     OF_LESSONS,
     OTHER,
     Candidate,
-    shipped_for,
+    weights_for_model,
 )
 from langmem_tiers.recall.recall import POOL
 
@@ -284,7 +284,7 @@ def compare(examples: Sequence[Example], weights: Mapping[str, Any], name: str) 
     """Print how well each style is ranked by what ships and by what was fitted."""
     for style in dict.fromkeys(one.style for one in examples):
         chosen = [one for one in examples if one.style == style]
-        both = shipped_for(name).features, weights["features"]
+        both = weights_for_model(name).features, weights["features"]
         before, now = (quality(chosen, one) for one in both)
         typer.echo(f"{name}, {style}: nDCG@10 {before} as shipped, {now} fitted")
 
@@ -356,7 +356,7 @@ def _fit_match(
 
 
 def _stands_alone(candidate: Candidate) -> bool:
-    """Tell what nothing around it counts for, as `judge` does."""
+    """Tell what nothing around it counts for, as `score_candidates` does."""
     return candidate.session is None and candidate.around == candidate.cosine
 
 

@@ -32,8 +32,8 @@ from benchmarks.recall_system import Evidence, evidence_of
 from langmem_tiers import MemoryContext, MemoryCoordinator
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.means import bounded, is_strange, sentences
-from langmem_tiers.recall.ranking import MEASURED, measured
+from langmem_tiers.recall.means import clamp_logit, is_mostly_unknown, tokenize_sentences
+from langmem_tiers.recall.ranking import HELP_FEATURES, help_features
 
 FREE = frozenset(["known_name", "memories", "digits"])
 """What is measured that may speak against a question."""
@@ -62,7 +62,7 @@ class Trial:
     """0 for all memories."""
     right: bool
     parts: tuple[float, ...]
-    """What is `MEASURED`."""
+    """Values of `HELP_FEATURES`."""
 
 
 class Words(NamedTuple):
@@ -83,9 +83,9 @@ class Words(NamedTuple):
     def _needs(self, text: str, words: Fit) -> float:
         # Without talk, which counts against it where it is served: fitted with it, more of what
         # strangers say was shown something, and no more of what memory can answer.
-        if is_strange(sentences(text, words.known)):
+        if is_mostly_unknown(tokenize_sentences(text, words.known)):
             return 0.0
-        return bounded(words.score(Message("", text, {})) - self.least)
+        return clamp_logit(words.score(Message("", text, {})) - self.least)
 
 
 def words_of(embeddings: OfflineEmbeddings) -> Words:
@@ -95,7 +95,7 @@ def words_of(embeddings: OfflineEmbeddings) -> Words:
     judged = [Worded(one, fits[one.writer].score(one)) for one in several]
     least = bound(judged, "needs")
     vectors = np.array(embeddings.embed_documents([one.text for one in several]))
-    scores = np.array([bounded(one.score - least) for one in judged])
+    scores = np.array([clamp_logit(one.score - least) for one in judged])
     right = np.array([one.right("needs") for one in judged])
     writers = np.array([one.writer for one in several])
     found = {
@@ -122,7 +122,9 @@ def trial(
 ) -> Trial:
     """What the chance goes by."""
     needs, meant = said
-    parts = measured(evidence.reading, evidence.telling, evidence.scope, needs=needs, meant=meant)
+    parts = help_features(
+        evidence.reading, evidence.telling, evidence.scope, needs=needs, meant=meant
+    )
     return Trial(style=style, size=size, right=right, parts=parts)
 
 
@@ -221,11 +223,11 @@ def strangers(history: History) -> list[Record]:
 def fit_floor(trials: Sequence[Trial], *, by_words: bool = False) -> dict[str, float]:
     """The chance that memory helps, by what is measured; `by_words` for an unknown model."""
     right = np.array([one.right for one in trials])
-    used = np.array([not (by_words and name in NEARNESS) for name in MEASURED])
+    used = np.array([not (by_words and name in NEARNESS) for name in HELP_FEATURES])
     matrix = np.array([one.parts for one in trials], float) * used
-    bounded_ = np.array([name not in FREE for name in MEASURED])
+    bounded_ = np.array([name not in FREE for name in HELP_FEATURES])
     weights, bias = fit_chance(matrix, right, _weight(trials), bounded_, ridge=_RIDGE)
-    return {**dict(zip(MEASURED, map(float, weights), strict=True)), "bias": bias}
+    return {**dict(zip(HELP_FEATURES, map(float, weights), strict=True)), "bias": bias}
 
 
 def _weight(trials: Sequence[Trial]) -> Floats:

@@ -30,9 +30,14 @@ from benchmarks.data import Record, records
 from benchmarks.fit_likeness import Matrix, fitted
 from langmem_tiers.core import linear_model
 from langmem_tiers.core.reading import BIAS, tokens
-from langmem_tiers.recall.means import Means, features, named_in, sentences
+from langmem_tiers.recall.means import (
+    MessageIntent,
+    sentence_features,
+    tokenize_sentence,
+    tokenize_sentences,
+)
 
-KINDS: Final = Means._fields
+KINDS: Final = MessageIntent._fields
 OF_ALL: Final = frozenset(["talk"])
 """Those that all sentences of a message are to be; of another kind one is enough."""
 WRONGLY: Final = {"talk": 0.005, "needs": 0.02}
@@ -123,7 +128,7 @@ def wanted_of(event: Record) -> list[str]:
 
 def vocabulary(several: Iterable[Message]) -> frozenset[str]:
     """The words of several messages."""
-    counted = Counter(word for one in several for word in {*named_in(one.text, _EVERY)})
+    counted = Counter(word for one in several for word in {*tokenize_sentence(one.text, _EVERY)})
     return frozenset(word for word, count in counted.items() if count >= _OFTEN)
 
 
@@ -146,7 +151,10 @@ class Fit(NamedTuple):
 
     def score(self, message: Message) -> float:
         """The logarithm of the odds that a message is of the kind."""
-        several = [self._sum(features(one)) for one in sentences(message.text, self.known)]
+        several = [
+            self._sum(sentence_features(one))
+            for one in tokenize_sentences(message.text, self.known)
+        ]
         if not several:
             return math.inf if self.kind in OF_ALL else -math.inf
         best = min(several) if self.kind in OF_ALL else max(several)
@@ -170,7 +178,7 @@ def fit(several: Sequence[Message], kind: str, known: frozenset[str]) -> Fit:
 
 
 def _features(one: Message, known: frozenset[str]) -> frozenset[str]:
-    return frozenset[str]().union(*map(features, sentences(one.text, known)))
+    return frozenset[str]().union(*map(sentence_features, tokenize_sentences(one.text, known)))
 
 
 def fits_without(several: Sequence[Message], kind: str) -> dict[str, Fit]:

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.recall_metrics import Floats, Interval, interval
 from benchmarks.recall_report import Ablation, StyleResult
 from benchmarks.recall_system import NAMES, Evidence
-from langmem_tiers.recall.matching import shipped_for
+from langmem_tiers.recall.matching import weights_for_model
 
 GROUPS = (
     *((name,) for name in NAMES),
@@ -22,7 +22,7 @@ _DISCOUNT = 1 / np.log2(np.arange(2, 12))
 
 def ablations(styles: Sequence[StyleResult]) -> Iterator[Ablation]:
     """Each group of features left out, the other weights as they are."""
-    full = np.array([shipped_for("local").features[name] for name in NAMES])
+    full = np.array([weights_for_model("local").features[name] for name in NAMES])
     for group in GROUPS:
         less = full * [name not in group for name in NAMES]
         yield Ablation(

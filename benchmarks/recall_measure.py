@@ -26,8 +26,8 @@ from benchmarks.recall_report import (
 from benchmarks.recall_report import used as after_use
 from benchmarks.recall_system import LIMIT, System
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.recall.matching import shipped_for
-from langmem_tiers.recall.ranking import Asked, Profile, Terms, profile_of, rank
+from langmem_tiers.recall.matching import weights_for_model
+from langmem_tiers.recall.ranking import Profile, RankingQuery, Terms, rank, resolve_profile
 
 Step = Callable[[int], object]
 """Told how many questions were answered."""
@@ -108,10 +108,10 @@ def _ask(
     result.evidence.append(evidence)
     result.gold.append(question.gold)
     unread = [replace(one, access_count=0) for one in found]
-    asked = Asked(now=bench.system.asked_at(history), query=question.text)
+    asked = RankingQuery(now=bench.system.asked_at(history), query=question.text)
     return {
         OURS: keys_of(found),
-        "uncut": evidence.matched(shipped_for("local"))[:LIMIT],
+        "uncut": evidence.matched(weights_for_model("local"))[:LIMIT],
         DENSE: evidence.ranked(evidence.cosine)[:LIMIT],
         LEXICAL: evidence.ranked(evidence.own)[:LIMIT],
         **{fresh(name): keys_of(rank(unread, name, asked)) for name in PROFILES},
@@ -149,9 +149,9 @@ def _used(bench: Bench, style: Style, judges: dict[str, Judge], profile: str) ->
 
 def _as_of(reads: dict[tuple[str, str], int], profile: str) -> Profile:
     """A profile with the accesses of one moment, so that asking changes nothing."""
-    profiled = profile_of(profile)
+    profiled = resolve_profile(profile)
 
-    def terms(memory: Recollection, asked: Asked) -> Terms | float:
+    def terms(memory: Recollection, asked: RankingQuery) -> Terms | float:
         count = reads.get((memory.namespace[0], memory.key), 0)
         return profiled(replace(memory, access_count=count), asked)
 

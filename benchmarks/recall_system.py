@@ -23,12 +23,12 @@ from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.matching import (
     FEATURES,
     Candidate,
-    Searched,
+    SearchFacts,
     Weights,
-    features,
-    judge,
-    likeness,
-    read_rows,
+    candidate_features,
+    read_candidates_and_facts,
+    score_candidates,
+    word_similarities,
 )
 from langmem_tiers.recall.question import TALKS, read_question
 from langmem_tiers.recall.question import Question as Reading
@@ -63,7 +63,7 @@ class Evidence:
     cosine: Floats
     own: Floats
     reading: Reading
-    scope: Searched
+    scope: SearchFacts
     alike: Sequence[float] = ()
     """How alike the words of each are."""
 
@@ -79,7 +79,7 @@ class Evidence:
 
     def matched(self, weights: Weights) -> list[str]:
         """The keys by the match that these weights make, best first."""
-        judged = judge(self.found, self.reading, self.scope, weights, self.alike)
+        judged = score_candidates(self.found, self.reading, self.scope, weights, self.alike)
         return [one.candidate.key for one in judged]
 
     def ranked(self, scores: Floats) -> list[str]:
@@ -143,13 +143,15 @@ def evidence_of(
     store: Overheard, question: str, now: datetime, *, without: str | None = None
 ) -> Evidence:
     """What a store found for the question that it was just asked, but for one session."""
-    every, scope = read_rows(store.rows, Distance.COSINE)
+    every, scope = read_candidates_and_facts(store.rows, Distance.COSINE)
     found = [one for one in every if without is None or one.session != without]
     reading = read_question(question, now.date())
-    alike = likeness(found, reading, scope, words_of(store))
+    alike = word_similarities(found, reading, scope, words_of(store))
     return Evidence(
         found=found,
-        matrix=np.array(features(found, reading, scope, alike), float).reshape(-1, len(NAMES)),
+        matrix=np.array(candidate_features(found, reading, scope, alike), float).reshape(
+            -1, len(NAMES)
+        ),
         cosine=np.array([one.cosine or 0.0 for one in found]),
         own=np.array([one.own or 0.0 for one in found]),
         reading=reading,

@@ -15,7 +15,7 @@ from langmem_tiers.interop import BATCH, store_imported
 from langmem_tiers.memory.base import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import with_deadline_for
-from langmem_tiers.recall.ranking import profile_of
+from langmem_tiers.recall.ranking import resolve_profile
 from langmem_tiers.store.store import TieredStore
 
 _STORE_ARGUMENTS = (
@@ -138,7 +138,7 @@ def build_context(
         InvalidInputError: for an empty name, or a ranking profile that does not exist.
     """
     if profile is not None:
-        profile_of(profile)
+        resolve_profile(profile)
     return MemoryContext(
         tenant=ABSENT if tenant is None else tenant,
         project_id=project,

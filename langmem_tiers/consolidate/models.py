@@ -16,7 +16,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.structured import make_askers
 from langmem_tiers.core.values import batches
 from langmem_tiers.postgres.flow import Flow, ask_model
-from langmem_tiers.recall.fence import labelled, quoted
+from langmem_tiers.recall.fence import clean_label, escape_fences
 from langmem_tiers.remember.new import checked_text
 
 LONGEST: Final = 4_000
@@ -155,8 +155,8 @@ def _format_memory(number: int, memory: StoredMemory) -> str:
     return prompts.JUDGE_MEMORY.format(
         number=number,
         since=f"{memory.true_since:%Y-%m-%d %H:%M}",
-        speaker=labelled(memory.speaker or prompts.UNKNOWN_SPEAKER),
-        content=quoted(memory.content),
+        speaker=clean_label(memory.speaker or prompts.UNKNOWN_SPEAKER),
+        content=escape_fences(memory.content),
     )
 
 
@@ -269,8 +269,8 @@ def _format_note(number: int, piece: _NotePart) -> str:
     return prompts.SUMMARISE_NOTE.format(
         number=number,
         time=f"{piece.note.happened_at.astimezone(UTC):%Y-%m-%d %H:%M}",
-        speaker=labelled(piece.note.speaker or prompts.UNKNOWN_SPEAKER),
-        content=quoted(piece.text),
+        speaker=clean_label(piece.note.speaker or prompts.UNKNOWN_SPEAKER),
+        content=escape_fences(piece.text),
     )
 
 

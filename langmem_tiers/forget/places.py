@@ -20,7 +20,7 @@ from langmem_tiers.core.reading import normalise
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.passages import Passages, labels_of, strings_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, call_blocking
-from langmem_tiers.recall.replay import seen_in
+from langmem_tiers.recall.replay import unpack_seen_rows
 
 STRUCTURE: Final = frozenset(
     (
@@ -123,7 +123,7 @@ class Recall(NamedTuple):
     @property
     def saw(self) -> list[list[Any]]:
         """What the memories that it saw say: key, value and speaker of each."""
-        return [[row[name] for name in _SAYING] for row in seen_in(self.seen)]
+        return [[row[name] for name in _SAYING] for row in unpack_seen_rows(self.seen)]
 
     @property
     def names(self) -> list[str | None]:

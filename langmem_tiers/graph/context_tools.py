@@ -45,7 +45,7 @@ from langmem_tiers.memory import recalling
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.remembering import check_room
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.fence import long_day, quoted, recalled_text
+from langmem_tiers.recall.fence import escape_fences, long_day, recalled_text
 from langmem_tiers.recall.question import TALKS
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remind.triggers import At
@@ -362,7 +362,7 @@ def _manage(step: Step, wanted: ManageMemory) -> Flow[Told]:
         move = (yield from retracting).move
         fields = {
             "id": bracket_handle(handle),
-            "said": quoted(shorten_line(old.content, LINE_LENGTH)),
+            "said": escape_fences(shorten_line(old.content, LINE_LENGTH)),
         }
         revised = {"retracted": old.key, "handle": handle, "move": move}
         return prompts.MEMORY_DELETED.format_map(fields), {"revised": [revised]}

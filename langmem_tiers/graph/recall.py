@@ -34,7 +34,7 @@ from langmem_tiers.memory.recalling import checked_options, get_context, no_opti
 from langmem_tiers.postgres.flow import Ask, Flow, FlowRunner, both, unit
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.recall.ranking import HELPS, TURN_FLOOR, Floor, ProfileFunction
-from langmem_tiers.recall.recall import RecallQuery, reach
+from langmem_tiers.recall.recall import RecallQuery, recall_bounds
 
 DEFAULT_LESSONS = 3
 """Lessons that come before what is recalled."""
@@ -236,7 +236,7 @@ def of_a_turn(options: Mapping[str, Any], surface: Callable[..., Any]) -> Recall
     if names is not None and not (is_list and all(isinstance(name, str) for name in names)):
         raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
     general: Any = {name: value for name, value in turn_options.items() if name != "memory_types"}
-    anyone = reach(MemoryContext(tenant="anyone"))
+    anyone = recall_bounds(MemoryContext(tenant="anyone"))
     RecallQuery(**{"query": "", "bounds": anyone, "limit": 1, **checked_options(general)})
     return cast("RecallOptions", turn_options)
 

@@ -26,7 +26,13 @@ from langmem_tiers.memory.base import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import EXPIRE_DAYS, MemoryHooks, checked_options
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.fence import indented, labelled, long_day, quoted, recalled_text
+from langmem_tiers.recall.fence import (
+    clean_label,
+    escape_fences,
+    indent_lines,
+    long_day,
+    recalled_text,
+)
 from langmem_tiers.remind import intentions
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Intention, Predicates, Reminder
 from langmem_tiers.remind.prompted import LANGUAGES, SESSION_STARTS
@@ -250,7 +256,7 @@ def reminder_line(
     reasons += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=reminder.priority)]
     return prompts.REMINDERS_ONE.format(
         handle=f"{nouns.bracket_handle(nouns.handle_of(reminder.namespace, reminder.key))} ",
-        content=indented(quoted(reminder.content)),
+        content=indent_lines(escape_fences(reminder.content)),
         why=prompts.REMINDERS_WHY.format(why="; ".join(reasons)) if reasons else "",
     )
 
@@ -259,7 +265,7 @@ def _when(reminder: Reminder | Intention, zone: tzinfo, now: datetime | None) ->
     """Tell when, or why, a reminder is raised; nothing of one that waits for no moment."""
     trigger = reminder.trigger
     if not isinstance(trigger, At):
-        yield labelled(quoted(str(trigger)))
+        yield clean_label(escape_fences(str(trigger)))
     elif trigger.moment is not None:
         due_at = reminder.due_at if now is None else last_due(trigger, reminder.due_at, now)
         there = due_at.astimezone(checks.zone_of(trigger.timezone) if trigger.every else zone)

@@ -19,7 +19,7 @@ from langmem_tiers.graph.node import NodeConfig, Scope, Step, Update, asked
 from langmem_tiers.memory.base import MAX_LIMIT, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.fence import labelled, quoted
+from langmem_tiers.recall.fence import clean_label, escape_fences
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remember.quarantine import Quarantined
 
@@ -187,11 +187,11 @@ def _held(memory: MemoryCoordinator) -> Flow[list[Quarantined]]:
 def _payload(held: Sequence[Quarantined]) -> dict[str, Any]:
     shown = [
         prompts.HELD_ONE.format(
-            key=labelled(memory.key),
-            source=labelled(memory.source),
+            key=clean_label(memory.key),
+            source=clean_label(memory.source),
             trust=f"{memory.trust:g}",
-            why=labelled(memory.reason),
-            content=quoted(memory.content),
+            why=clean_label(memory.reason),
+            content=escape_fences(memory.content),
         )
         for memory in held
     ]
@@ -199,8 +199,8 @@ def _payload(held: Sequence[Quarantined]) -> dict[str, Any]:
         {
             **{name: getattr(memory, name) for name in _TOLD},
             "namespace": list(memory.namespace),
-            "content": quoted(memory.content),
-            "reason": quoted(memory.reason),
+            "content": escape_fences(memory.content),
+            "reason": escape_fences(memory.reason),
             "tier": memory.tier.value,
             "quarantined_at": memory.quarantined_at.isoformat(),
             "version": memory.version.isoformat(),

@@ -30,8 +30,8 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, off_loop
 from langmem_tiers.remember.gate import Gate, trust_in
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.turn.record import both_ends
-from langmem_tiers.turn.trace import private
+from langmem_tiers.turn.record import cut_middle
+from langmem_tiers.turn.trace import holds_private_data
 
 TRUST: Final = "langmem_tiers_trust"
 """Marks an answer of this package's own tools: how far is trusted what it brings."""
@@ -383,8 +383,8 @@ def kept(text: str, memory: MemoryCoordinator, key: str) -> dict[str, Any]:
 
     A private text is not cut, so that the gate judges all of it.
     """
-    if len(text) > _LONGEST and not private(text, memory.gate):
-        text = both_ends(text, _LONGEST)
+    if len(text) > _LONGEST and not holds_private_data(text, memory.gate):
+        text = cut_middle(text, _LONGEST)
     return {"content": text, "key": key, "session_id": memory.context.session_id}
 
 

@@ -376,7 +376,7 @@ def _found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Sear
     user = flows.options.user_of(place) or user_id
     ask = recalls.RecallQuery(
         query=sought.text or "",
-        bounds=recalls.below(dict.fromkeys(tiers, sought.scope), place.tenant, user),
+        bounds=recalls.bounds_under(dict.fromkeys(tiers, sought.scope), place.tenant, user),
         tiers=frozenset(tiers),
         limit=sought.offset + sought.limit,
         conditions=sought.conditions,
@@ -404,7 +404,9 @@ def _answers(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
     while size and len(results) < wanted:
         about: Any = {"query": op.query, "filter": op.filter, "limit": size, "offset": start}
         items = yield from asked(store.search, op.namespace_prefix, **about)
-        results += [item for item in items if not question.asks_again(item.value, str(op.query))]
+        results += [
+            item for item in items if not question.is_repeated_question(item.value, str(op.query))
+        ]
         if len(items) < size:
             break
         start, size = start + size, max(size, _FURTHER)

@@ -41,7 +41,7 @@ from langmem_tiers.turn import assembly, keeping, orchestrator
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 from langmem_tiers.turn.trace import Budget
-from langmem_tiers.turn.turn import Router, checked_turn
+from langmem_tiers.turn.turn import Router, check_turn_arguments
 
 _log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def create_assemble_node(
 
     """
     turns = _turns(name, options, prompt=prompt, mode=mode)
-    checked_turn(layout=layout, filters=filters, **turns.rules)
+    check_turn_arguments(layout=layout, filters=filters, **turns.rules)
     about = {"filters": filters, "tools": tools, "show_messages": show_messages}
 
     def assemble(step: Step) -> Flow[Update]:
@@ -275,7 +275,7 @@ def _begun(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
         return
     if begun:
         left = MemoryOrchestrator(turn.memory).begin(begun)
-        leaving = orchestrator.leave(left, "another message came")
+        leaving = orchestrator.leave_turn(left, "another message came")
         if leaving is not None:
             yield from unit(leaving)
     turn.begin(about=about)

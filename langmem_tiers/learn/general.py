@@ -25,7 +25,7 @@ from langmem_tiers.core.structured import make_asker
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import content_of
 from langmem_tiers.learn.reflexion import LESSON_FROM
-from langmem_tiers.recall.fence import quoted
+from langmem_tiers.recall.fence import escape_fences
 from langmem_tiers.remember.new import checked_text
 
 LESSON_FIELDS: Final = ("original_approach", "failure_reason", "improved_approach")
@@ -218,8 +218,8 @@ class _GeneralRequest(NamedTuple):
 
     def messages(self) -> list[BaseMessage]:
         """What the model is told."""
-        names = "\n".join(quoted(name) for name in self.private)
-        asked = prompts.GENERALISE_MEMORY.format(content=quoted(self.content), names=names)
+        names = "\n".join(escape_fences(name) for name in self.private)
+        asked = prompts.GENERALISE_MEMORY.format(content=escape_fences(self.content), names=names)
         return [SystemMessage(prompts.GENERALISE), HumanMessage(asked)]
 
     def read(self, answer: General) -> str | None:

@@ -18,15 +18,21 @@ from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.reflexion import is_transient_failure
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.recall.matching import Candidate, judge, likeness, read_rows, recollection
+from langmem_tiers.recall.matching import (
+    Candidate,
+    read_candidates_and_facts,
+    score_candidates,
+    to_recollection,
+    word_similarities,
+)
 from langmem_tiers.recall.ranking import DEFAULT_FLOOR, NO_FLOOR, Floor
 from langmem_tiers.recall.recall import (
-    Reader,
+    QueryVectors,
+    RecallConfig,
     RecallQuery,
-    Vectors,
-    settings_of,
-    sought_for,
-    statement,
+    prepare_query,
+    recall_statement,
+    setting_calls,
 )
 from langmem_tiers.store.flows import StoreFlows
 
@@ -66,7 +72,7 @@ class Evidence(NamedTuple):
 
 def find_lessons(
     ask: RecallQuery,
-    reader: Reader,
+    reader: RecallConfig,
     store: StoreFlows,
     *,
     failures: Sequence[Signature] = (),
@@ -92,26 +98,27 @@ def find_lessons(
     texts = [ask.query, *(failure.plain_text for failure in failures)] if approach is None else []
     sought = replace(ask, query="\n".join(filter(None, texts)))
     yield from store.refresh_state()
-    moment, vectors = store.moment(), Vectors()
+    moment, vectors = store.moment(), QueryVectors()
     yield from vectors.add([sought.query] if sought.query.strip() else [], store.options)
     in_tools = yield from _sign_in_each_tool(failures, ask.tenant)
     signed = [str(same) for failure in failures for same in (failure, replace(failure, tool=None))]
     signatures = [*dict.fromkeys((*signed, *in_tools))]
-    prepared = sought_for(sought, vectors, moment, reader, store.options.index)
+    prepared = prepare_query(sought, vectors, moment, reader, store.options.index)
     own = {"signatures": signatures, "tools": list(tools), "approach": approach}
-    calls = [statement("recall_lessons", prepared, store, **own)]
+    calls = [recall_statement("recall_lessons", prepared, store, **own)]
     if signatures:
         whose = {"tenant": ask.tenant, "user_id": ask.bounds["user_id"]}
         calls.append(Call("failures_alike", {**whose, "signatures": signatures}))
-    before = settings_of(calls, reader)
+    before = setting_calls(calls, reader)
     answers = yield Query((*before, *calls), commit=True)
     rows, *counts = answers[len(before) :]
-    candidates, searched = read_rows(rows, store.distance)
+    candidates, searched = read_candidates_and_facts(rows, store.distance)
     candidates = [candidate for candidate in candidates if _is_for_approach(candidate, approach)]
-    alike = likeness(candidates, prepared.question, searched, reader.words)
-    judged = judge(candidates, prepared.question, searched, reader.weights, alike)
+    alike = word_similarities(candidates, prepared.question, searched, reader.words)
+    judged = score_candidates(candidates, prepared.question, searched, reader.weights, alike)
     recalled = [
-        (recollection(each.candidate, each.match, each.evidence), each.candidate) for each in judged
+        (to_recollection(each.candidate, each.match, each.evidence), each.candidate)
+        for each in judged
     ]
     named = frozenset((*tools, *(failure.tool for failure in failures if failure.tool)))
     rarity, asked = _rarity(dict(*counts)), " ".join(ask.query.split())

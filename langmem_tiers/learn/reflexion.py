@@ -37,7 +37,7 @@ from langmem_tiers.core.structured import make_asker, trim_middle
 from langmem_tiers.core.types import ATTEMPT, REFLEXION
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.recall.fence import quoted
+from langmem_tiers.recall.fence import escape_fences
 from langmem_tiers.remember.new import NewMemory, Part, checked_text
 from langmem_tiers.store.write import LOCK, lock_call
 
@@ -544,4 +544,4 @@ class _LessonRequest(NamedTuple):
 
 
 def _quote_for_model(text: str | None) -> str:
-    return prompts.NOT_KNOWN if text is None else quoted(trim_middle(text))
+    return prompts.NOT_KNOWN if text is None else escape_fences(trim_middle(text))

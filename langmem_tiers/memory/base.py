@@ -25,9 +25,15 @@ from langmem_tiers.learn.promotion_rules import promotion_policy
 from langmem_tiers.memory.meant import places_of
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings, MiniLMEmbeddings
-from langmem_tiers.recall.budget import reranker_of
-from langmem_tiers.recall.matching import OTHER, Weights, Words, read_weights, shipped_for
-from langmem_tiers.recall.recall import Reader, approximate_tokens
+from langmem_tiers.recall.budget import reranker_for
+from langmem_tiers.recall.matching import (
+    OTHER,
+    Weights,
+    WordVectors,
+    read_weights,
+    weights_for_model,
+)
+from langmem_tiers.recall.recall import RecallConfig, approximate_tokens
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, Gate, GatePolicy
 from langmem_tiers.remember.pipeline import Pipeline
 from langmem_tiers.remember.review import Panel, Reviewers, default_reviewers, reviews_of
@@ -88,13 +94,15 @@ class Memory:
             detectors=_checked_detectors(detectors),
             panel=panel,
         )
-        self.reader = Reader(
-            weights=shipped_for(model_of(store)) if weights is None else _weights(weights, store),
+        self.reader = RecallConfig(
+            weights=weights_for_model(model_of(store))
+            if weights is None
+            else _weights(weights, store),
             words=words_of(store),
             types=self.types,
             count_tokens=self.count_tokens,
             timeout_ms=self.settings.query_timeout_ms,
-            reranker=None if reranker is None else reranker_of(reranker),
+            reranker=None if reranker is None else reranker_for(reranker),
             reviews=reviews_of(self.reviewers, panel),
         )
         self.pipeline = Pipeline(store.flows, self.gate, self.types, self.caller, places_of)
@@ -133,16 +141,16 @@ def model_of(store: object) -> str:
     return next((name for name, kind in LOCAL_MODELS.items() if isinstance(embed, kind)), OTHER)
 
 
-def words_of(store: object) -> Words | None:
+def words_of(store: object) -> WordVectors | None:
     """What tells how alike words are, where the model of a store's texts does."""
     embed = (getattr(store, "index_config", None) or {}).get("embed")
     return embed if isinstance(embed, LocalEmbeddings | MiniLMEmbeddings) else None
 
 
-def reader_of(store: object) -> Reader:
+def reader_of(store: object) -> RecallConfig:
     """The reader of a store's memories where no coordinator has one."""
-    return Reader(
-        weights=shipped_for(model_of(store)),
+    return RecallConfig(
+        weights=weights_for_model(model_of(store)),
         words=words_of(store),
         types=MemoryTypes(),
         count_tokens=approximate_tokens,

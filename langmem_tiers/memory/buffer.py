@@ -18,7 +18,7 @@ from langmem_tiers.memory.base import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, both, map_result
-from langmem_tiers.recall.budget import TokenCounter, checked_tokens, counted
+from langmem_tiers.recall.budget import TokenCounter, checked_count, checked_tokens
 from langmem_tiers.recall.fence import titled_text
 
 FADE = 0.5
@@ -265,7 +265,9 @@ def fitting(
             title = types.get(kind).title if kind in types else kind
             sections.setdefault(title, []).append(replace(each.memory, content=each.content))
         text = titled_text(sections.items())
-        return PromptMemories(memories=memories, text=text, tokens=counted(text, count_tokens))
+        return PromptMemories(
+            memories=memories, text=text, tokens=checked_count(text, count_tokens)
+        )
 
     page = PromptMemories()
     for one in held:

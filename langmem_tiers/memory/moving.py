@@ -23,7 +23,7 @@ from langmem_tiers.memory.base import Memory, memory_key
 from langmem_tiers.memory.meant import meant
 from langmem_tiers.postgres.flow import Flow, without_deadline
 from langmem_tiers.recall.matching import Candidate
-from langmem_tiers.recall.recall import find
+from langmem_tiers.recall.recall import find_by_key
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remember.transaction import write
 from langmem_tiers.store.write import Write
@@ -212,7 +212,7 @@ def delete_memory(memory: Memory, key: str) -> Flow[bool]:
     and stays: without the original it is shown here as everywhere.
     """
     store, context = memory.tiered_store.flows, memory.context
-    found = yield from find(context, key, TIERS, store)
+    found = yield from find_by_key(context, key, TIERS, store)
     one: Candidate | ArchivedPlace | None = meant(found, key, context)
     if one is None:
         one = meant((yield from find_archived(context, key)), key, context)

@@ -32,11 +32,17 @@ from langmem_tiers.memory.base import Memory, checked_limit, memory_key
 from langmem_tiers.memory.meant import meant, own_or_only, reached, why_absent
 from langmem_tiers.postgres.flow import Call, Flow, Query, extend_deadline, single
 from langmem_tiers.recall import recall as recalls
-from langmem_tiers.recall.matching import Candidate, read_columns, recollection
-from langmem_tiers.recall.ranking import DEFAULT_FLOOR, NO_FLOOR, Floor, ProfileFunction, profile_of
-from langmem_tiers.recall.recall import POOL, RecallQuery, Vectors, find, reach
-from langmem_tiers.recall.replay import Recording, Replay
-from langmem_tiers.recall.replay import replay as replayed
+from langmem_tiers.recall.matching import Candidate, read_candidates, to_recollection
+from langmem_tiers.recall.ranking import (
+    DEFAULT_FLOOR,
+    NO_FLOOR,
+    Floor,
+    ProfileFunction,
+    resolve_profile,
+)
+from langmem_tiers.recall.recall import POOL, QueryVectors, RecallQuery, find_by_key, recall_bounds
+from langmem_tiers.recall.replay import RecallRecorder, Replay
+from langmem_tiers.recall.replay import replay_turn as replayed
 from langmem_tiers.remember.echo import Recalled
 from langmem_tiers.remember.review import MODEL, OWN
 from langmem_tiers.store.filters import compile_filter
@@ -154,7 +160,7 @@ def replay(
     """
     if (turn := checked_label(turn_id, "turn_id")) is None:
         raise InvalidTypeError("turn_id names a turn, a run or a recall, and is not None")
-    own = None if profile is None else profile_of(profile)
+    own = None if profile is None else resolve_profile(profile)
     return replayed(turn, memory.context, memory.reader, memory.tiered_store.flows, own)
 
 
@@ -170,11 +176,11 @@ def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Rec
     """
     store, context = memory.tiered_store.flows, memory.context
     tiers = TIERS if tier is None else (to_tier(tier),)
-    one = meant((yield from find(context, key, tiers, store)), key, context)
+    one = meant((yield from find_by_key(context, key, tiers, store)), key, context)
     if one is None:
         return None
     yield from store.mark_read([one], store.moment())
-    got = recollection(one, 0.0, {})
+    got = to_recollection(one, 0.0, {})
     note(memory, [got])
     return got
 
@@ -216,7 +222,7 @@ def known(
             reaches several elsewhere.
     """
     context = memory.context
-    found = yield from find(context, memory_key(key), TIERS, memory.tiered_store.flows)
+    found = yield from find_by_key(context, memory_key(key), TIERS, memory.tiered_store.flows)
     one = own_or_only(found, key, context) if everywhere else meant(found, key, context)
     if one is None:
         raise InvalidInputError((yield from why_absent(key, context)), code=absent)
@@ -227,7 +233,7 @@ def recall(
     memory: Memory,
     asks: Sequence[RecallQuery],
     hidden: Callable[[Candidate], bool] | None = None,
-    vectors: Vectors | None = None,
+    vectors: QueryVectors | None = None,
     *,
     turn: str | None = None,
     shown_to: Exposure | None = None,
@@ -246,7 +252,7 @@ def recall(
         if context.project_id is None and asks[0].project_id is not None:  # one question's option
             context = replace(context, project_id=asks[0].project_id)
         shown_of = partial(record_exposures, context=context, showing=shown_to, now=store.now)
-    recording = None if days is None else Recording(days, turn or str(uuid4()), root)
+    recording = None if days is None else RecallRecorder(days, turn or str(uuid4()), root)
     answers = yield from recalls.recall(
         asks, memory.reader, store, hidden, vectors, shown_of=shown_of, recording=recording
     )
@@ -270,8 +276,8 @@ def standing(
         **recalls.visibility(moment),
     }
     (rows,) = yield Query((Call("read_again", params),), commit=True)
-    current = reached(read_columns(rows, store.distance), context)
-    found = [recollection(one, 0.0, {}) for one in current]
+    current = reached(read_candidates(rows, store.distance), context)
+    found = [to_recollection(one, 0.0, {}) for one in current]
     note(memory, found)
     return found
 
@@ -359,7 +365,7 @@ def recall_query(
     return RecallQuery(
         query=query,
         embedding=None if embedding is None else _packed(embedding, store.index),
-        bounds=reach(where, tiers),
+        bounds=recall_bounds(where, tiers),
         tiers=frozenset(tiers),
         project_id=where.project_id,
         limit=limit,

@@ -13,8 +13,8 @@ from langmem_tiers.core.reading import LINE_LENGTH, shorten_line
 from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import Memory, memory_key
 from langmem_tiers.postgres.flow import Call, Flow, Query, single
-from langmem_tiers.recall.matching import read_columns, recollection
-from langmem_tiers.recall.recall import reach, visibility
+from langmem_tiers.recall.matching import read_candidates, to_recollection
+from langmem_tiers.recall.recall import recall_bounds, visibility
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.store.ops import to_tier
 
@@ -84,11 +84,11 @@ def pinned(memory: Memory) -> Flow[list[Recollection]]:
     store = memory.tiered_store.flows
     moment = store.moment()
     params = {
-        **reach(memory.context),
+        **recall_bounds(memory.context),
         **visibility(moment),
     }
     (rows,) = yield Query((Call("pinned", params),), commit=True)
-    return [recollection(one, 0.0, {}) for one in read_columns(rows, store.distance)]
+    return [to_recollection(one, 0.0, {}) for one in read_candidates(rows, store.distance)]
 
 
 def pin(memory: Memory, key: str) -> Flow[bool]:

@@ -33,7 +33,13 @@ from langmem_tiers.memory.recalling import looked_up
 from langmem_tiers.memory.remembering import new_memory
 from langmem_tiers.postgres.flow import Call, Flow, Query, map_result, rows_of, single
 from langmem_tiers.recall.ranking import ABOUT, PROFILES
-from langmem_tiers.recall.recall import POOL, QUERY_CHARACTERS, RecallQuery, Vectors, reach
+from langmem_tiers.recall.recall import (
+    POOL,
+    QUERY_CHARACTERS,
+    QueryVectors,
+    RecallQuery,
+    recall_bounds,
+)
 from langmem_tiers.remember.new import NewMemory, checked_content
 from langmem_tiers.remember.pipeline import admitted_as, as_judged, result_of
 from langmem_tiers.remember.transaction import write
@@ -440,7 +446,7 @@ def topics_of(
     if not memory.local:
         near = RecallQuery(
             query=text,
-            bounds=reach(memory.context),
+            bounds=recall_bounds(memory.context),
             limit=POOL,
             memory_types=[PROSPECTIVE],
             profile=PROFILES["match"],
@@ -450,7 +456,7 @@ def topics_of(
         return frozenset(
             Topic.from_content(one.content).about for one in found if one.match >= least
         )
-    vectors = Vectors()
+    vectors = QueryVectors()
     yield from vectors.add([text], memory.tiered_store.options)
     waiting = yield from rows_of("topics_near", **here, query=vectors.get(text), limit=POOL)
     least, cosine = _MAY_SHOW if judged else _SHOWS, memory.tiered_store.flows.distance.cosine

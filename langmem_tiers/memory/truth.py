@@ -34,8 +34,8 @@ from langmem_tiers.memory.base import Memory, memory_key
 from langmem_tiers.memory.recalling import looked_up, recall_query
 from langmem_tiers.memory.remembering import store
 from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.recall.fence import quoted
-from langmem_tiers.recall.recall import QUERY_CHARACTERS, RecallQuery, find
+from langmem_tiers.recall.fence import escape_fences
+from langmem_tiers.recall.recall import QUERY_CHARACTERS, RecallQuery, find_by_key
 from langmem_tiers.remember.new import checked_text
 
 
@@ -188,7 +188,7 @@ def revise(
     named = None if key is None else memory_key(key)
     who = checked_label(speaker, "speaker")
     flows, context = memory.tiered_store.flows, memory.context
-    if not said or (named is not None and (yield from find(context, named, TIERS, flows))):
+    if not said or (named is not None and (yield from find_by_key(context, named, TIERS, flows))):
         return Revision()
     earlier = yield from _earlier(memory, said, named, who)
     if not earlier:
@@ -300,11 +300,11 @@ class Message(NamedTuple):
                 number=number,
                 said=f"{(one.occurred_at or one.created_at).astimezone(UTC):%Y-%m-%d %H:%M}",
                 here="this" if one.session_id and one.session_id == self.session_id else "another",
-                content=quoted(head_and_tail(one.content, _SHOWN)),
+                content=escape_fences(head_and_tail(one.content, _SHOWN)),
             )
             for number, one in enumerate(self.earlier, 1)
         )
-        shown = prompts.ACTS_SHOWN.format(memories=memories, message=quoted(self.text))
+        shown = prompts.ACTS_SHOWN.format(memories=memories, message=escape_fences(self.text))
         return [SystemMessage(prompts.ACTS), HumanMessage(shown)]
 
     def read(self, answer: Acts) -> Acts:

@@ -27,14 +27,14 @@ from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Source
 from langmem_tiers.core.reading import exact_words, fold_case, shorten_line
 from langmem_tiers.core.values import source_of
 from langmem_tiers.postgres.flow import Flow, ask_model
-from langmem_tiers.recall.matching import Words
+from langmem_tiers.recall.matching import WordVectors
 
 TokenCounter = Callable[[str], int]
 """Tells how many tokens a text is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Considered:
+class BudgetDecision:
     """Whether a memory was chosen, what it costs in tokens, and why, in plain words."""
 
     memory: Recollection
@@ -50,7 +50,7 @@ class Choice:
     """The chosen memories, best first, with a decision for each candidate in the same order."""
 
     chosen: list[Recollection]
-    decisions: list[Considered]
+    decisions: list[BudgetDecision]
     tokens: int
     """The sum of what each chosen memory costs."""
 
@@ -88,24 +88,25 @@ def choose(
         raise InvalidInputError(f"max_tokens is {max_tokens}; give 0 or more.")
     max_tokens = min(max_tokens, sys.maxsize)
     memories = sorted(ranked, key=lambda memory: (-memory.score, memory.namespace, memory.key))
-    costs = [counted(render(memory), count_tokens) for memory in memories]
+    costs = [checked_count(render(memory), count_tokens) for memory in memories]
     worths = usefulness(memories, query)
     chosen = sorted(pack(worths, costs, max_tokens)) if max_tokens else []
     tokens = sum(costs[member] for member in chosen)
-    so_far = worth_of(worths[member] for member in chosen)
+    so_far = combined_worth(worths[member] for member in chosen)
 
-    def decided(member: int) -> Considered:
+    def decided(member: int) -> BudgetDecision:
         memory, cost, repeats = memories[member], costs[member], None
         if member in chosen:
-            reason = f"fits: {_tokens(cost)}"
-        elif gain(worths[member], so_far) <= NEGLIGIBLE:
-            nearest = min(chosen, key=lambda other: gain(worths[member], worths[other]))
+            reason = f"fits: {_token_phrase(cost)}"
+        elif added_worth(worths[member], so_far) <= NEGLIGIBLE:
+            nearest = min(chosen, key=lambda other: added_worth(worths[member], worths[other]))
             repeats = memories[nearest]
             reason = f"left out: repeats {repeats.key}"
         else:
             verb = "does" if cost == 1 else "do"
-            reason = f"left out: {_tokens(cost)} {verb} not fit into the {max_tokens - tokens} left"
-        return Considered(
+            left = f"the {max_tokens - tokens} left"
+            reason = f"left out: {_token_phrase(cost)} {verb} not fit into {left}"
+        return BudgetDecision(
             memory=memory, chosen=member in chosen, tokens=cost, reason=reason, repeats=repeats
         )
 
@@ -119,7 +120,7 @@ def choose(
 _MOST_TOKENS: Final = 2**63
 
 
-def counted(text: str, count_tokens: TokenCounter) -> int:
+def checked_count(text: str, count_tokens: TokenCounter) -> int:
     """The tokens of a text.
 
     Raises:
@@ -135,7 +136,7 @@ def counted(text: str, count_tokens: TokenCounter) -> int:
     )
 
 
-def _tokens(tokens: int) -> str:
+def _token_phrase(tokens: int) -> str:
     return "1 token" if tokens == 1 else f"{tokens:,} tokens"
 
 
@@ -164,7 +165,7 @@ def usefulness(memories: Sequence[Recollection], query: str = "") -> Worths:
     memory says in the same words counts once. Each word of the query that is found counts by
     its rarity among the memories.
     """
-    feature_sets = [features(memory.content) for memory in memories]
+    feature_sets = [text_features(memory.content) for memory in memories]
     saying: dict[Feature, list[int]] = defaultdict(list)
     for member, own_features in enumerate(feature_sets):
         for feature in own_features:
@@ -191,7 +192,7 @@ def usefulness(memories: Sequence[Recollection], query: str = "") -> Worths:
     return worths
 
 
-def worth_of(worths: Iterable[Mapping[int, float]]) -> dict[int, float]:
+def combined_worth(worths: Iterable[Mapping[int, float]]) -> dict[int, float]:
     """What several memories are worth together, in each group."""
     together: dict[int, float] = {}
     for worth_by_group in worths:
@@ -200,7 +201,7 @@ def worth_of(worths: Iterable[Mapping[int, float]]) -> dict[int, float]:
     return together
 
 
-def gain(worth_by_group: Mapping[int, float], so_far: Mapping[int, float]) -> float:
+def added_worth(worth_by_group: Mapping[int, float], so_far: Mapping[int, float]) -> float:
     """What a memory adds to what others are worth together."""
     return sum(max(worth - so_far.get(group, 0.0), 0.0) for group, worth in worth_by_group.items())
 
@@ -220,7 +221,7 @@ def pack(worths: Worths, costs: Sequence[int], room: int) -> list[int]:
         return []
 
     def worth(chosen: Iterable[int]) -> float:
-        return round(math.fsum(worth_of(worths[member] for member in chosen).values()), 9)
+        return round(math.fsum(combined_worth(worths[member] for member in chosen).values()), 9)
 
     best = max(fitting, key=lambda member: sum(worths[member].values()))
     return max((_greedy(worths, costs, room, first) for first in ([], [best])), key=worth)
@@ -232,19 +233,19 @@ def _greedy(worths: Worths, costs: Sequence[int], room: int, first: Sequence[int
     Lazily: a gain can only fall as the set grows, so whatever still leads the heap after being
     reckoned anew is the best.
     """
-    chosen, so_far = list(first), worth_of(worths[member] for member in first)
+    chosen, so_far = list(first), combined_worth(worths[member] for member in first)
     room -= sum(costs[member] for member in first)
     heap = [(-math.inf, member, -1) for member in range(len(costs)) if member not in first]
     while heap:
         _, member, reckoned_at = heap[0]
-        cost, more = costs[member], gain(worths[member], so_far)
+        cost, more = costs[member], added_worth(worths[member], so_far)
         if cost > room or more <= NEGLIGIBLE:
             heappop(heap)
         elif reckoned_at < len(chosen):
             heapreplace(heap, (-more / cost if cost else -math.inf, member, len(chosen)))
         else:
             heappop(heap)
-            so_far = worth_of((so_far, worths[member]))
+            so_far = combined_worth((so_far, worths[member]))
             chosen.append(member)
             room -= cost
     return chosen
@@ -274,13 +275,13 @@ def shingles(ordered: list[str]) -> frozenset[Feature]:
     return frozenset(zip(ordered, ordered[1:], ordered[2:], strict=False))
 
 
-def features(text: str) -> frozenset[Feature]:
+def text_features(text: str) -> frozenset[Feature]:
     """The words and the shingles, so that order counts: who owes whom."""
     ordered = exact_words(text)
     return shingles(ordered) | frozenset(ordered)
 
 
-class Text:
+class ComparedText:
     """A text to compare with others that were read with the same `numbers`."""
 
     def __init__(self, text: str, numbers: dict[Feature, int]) -> None:
@@ -308,7 +309,7 @@ class Text:
 def deduplicate(
     ranked: Sequence[Recollection],
     similarity_threshold: float = SIMILARITY_THRESHOLD,
-    vocabulary: Words | None = None,
+    vocabulary: WordVectors | None = None,
 ) -> list[Recollection]:
     """Those whose text is less similar than that to each one that is ranked above and kept.
 
@@ -321,43 +322,45 @@ def deduplicate(
     each other, at 0 all do.
     """
     kept: list[Recollection] = []
-    texts: list[Text] = []
+    texts: list[ComparedText] = []
     numbers: dict[Feature, int] = {}
     for memory in ranked:
-        text = Text(memory.content, numbers)
-        echoed = None if vocabulary is None else _told_back(memory, text, kept, texts, vocabulary)
+        text = ComparedText(memory.content, numbers)
+        echoed = None if vocabulary is None else _find_echo(memory, text, kept, texts, vocabulary)
         if echoed is None and all(similarity(text, each) < similarity_threshold for each in texts):
             kept.append(memory)
             texts.append(text)
             continue
-        if echoed is not None and _side(memory) == Source.USER:
+        if echoed is not None and _speaker_side(memory) == Source.USER:
             kept[echoed], texts[echoed] = memory, text
         for place, (other, standing) in enumerate(zip(texts, kept, strict=True)):
-            if text.plain == other.plain and _said_later(memory, standing):
+            if text.plain == other.plain and _is_said_later(memory, standing):
                 kept[place] = memory
     return kept
 
 
-def _told_back(
+def _find_echo(
     memory: Recollection,
-    text: Text,
+    text: ComparedText,
     kept: Sequence[Recollection],
-    texts: Sequence[Text],
-    vocabulary: Words,
+    texts: Sequence[ComparedText],
+    vocabulary: WordVectors,
 ) -> int | None:
     """Find the place of the memory that this one says back, or that says this one back."""
-    side = _side(memory)
+    side = _speaker_side(memory)
     if side is None:
         return None
     for place, (other, standing) in enumerate(zip(texts, kept, strict=True)):
-        if len(text.words) != len(other.words) or _side(standing) in (None, side):
+        if len(text.words) != len(other.words) or _speaker_side(standing) in (None, side):
             continue
-        if (pairs := _differing(text.words, other.words)) and vocabulary.interchangeable(pairs):
+        if (pairs := _differing_words(text.words, other.words)) and vocabulary.interchangeable(
+            pairs
+        ):
             return place
     return None
 
 
-def _differing(here: Sequence[str], there: Sequence[str]) -> list[tuple[str, str]]:
+def _differing_words(here: Sequence[str], there: Sequence[str]) -> list[tuple[str, str]]:
     """Return the words by which texts of equal length differ; none if one has a part more."""
     differing = list[tuple[str, str]]()
     for word, other in zip(here, there, strict=True):
@@ -368,7 +371,7 @@ def _differing(here: Sequence[str], there: Sequence[str]) -> list[tuple[str, str
     return differing if all(each.isalpha() for pair in differing for each in pair) else []
 
 
-def _side(memory: Recollection) -> str | None:
+def _speaker_side(memory: Recollection) -> str | None:
     """Return which side says a memory: a person, an assistant, or neither."""
     speaker = (memory.speaker or "").lower()
     if speaker in ASSISTANT_ROLES:
@@ -377,13 +380,13 @@ def _side(memory: Recollection) -> str | None:
     return source if source == Source.USER or (not speaker and source == Source.AGENT) else None
 
 
-def _said_later(memory: Recollection, other: Recollection) -> bool:
+def _is_said_later(memory: Recollection, other: Recollection) -> bool:
     """Whether the same speaker said it at another time, later."""
     by, before = ((each.speaker, each.value.get("source")) for each in (memory, other))
     return by == before and memory.when > other.when
 
 
-def similarity(text: Text, other: Text) -> float:
+def similarity(text: ComparedText, other: ComparedText) -> float:
     """How much two texts say the same in the same words, in 0…1.
 
     That is 1 if they differ in case and white space at most; else the Jaccard similarity of
@@ -450,7 +453,7 @@ class Reranker(NamedTuple):
         return ordered
 
 
-def reranker_of(compressor: BaseDocumentCompressor) -> Reranker:
+def reranker_for(compressor: BaseDocumentCompressor) -> Reranker:
     """A re-ranker that asks a compressor; what the compressor leaves out is left out.
 
     The order is the compressor's. Its `relevance_score`, if it gives one in the metadata, is
@@ -459,20 +462,20 @@ def reranker_of(compressor: BaseDocumentCompressor) -> Reranker:
 
     def call(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
         return [
-            _chosen(compressor.compress_documents(_documents(best), query), best)
+            _memories_of(compressor.compress_documents(_to_documents(best), query), best)
             for query, best in shortlists
         ]
 
     async def acall(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
         return [
-            _chosen(await compressor.acompress_documents(_documents(best), query), best)
+            _memories_of(await compressor.acompress_documents(_to_documents(best), query), best)
             for query, best in shortlists
         ]
 
     return Reranker(call, acall, type(compressor).__name__)
 
 
-def _documents(memories: Sequence[Recollection]) -> list[Document]:
+def _to_documents(memories: Sequence[Recollection]) -> list[Document]:
     return [
         Document(
             page_content=memory.content,
@@ -488,7 +491,7 @@ def _documents(memories: Sequence[Recollection]) -> list[Document]:
     ]
 
 
-def _chosen(documents: Sequence[Document], best: Sequence[Recollection]) -> list[Recollection]:
+def _memories_of(documents: Sequence[Document], best: Sequence[Recollection]) -> list[Recollection]:
     """The memories of these documents, each once, with the score of the last document of each."""
     chosen: dict[int, Recollection] = {}
     for document in documents:

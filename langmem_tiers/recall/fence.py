@@ -84,22 +84,25 @@ def recalled_text(
     zone = None if now is None else checked_instance(now, datetime, "now").tzinfo
     if now is not None and zone is not None and now.utcoffset() is None:
         raise InvalidInputError(f"now has a time zone that tells no time: {short(now)}")
-    pins, taught = _recollections(pinned, "pinned"), _recollections(lessons, "lessons")
+    pins, taught = _checked_memories(pinned, "pinned"), _checked_memories(lessons, "lessons")
     taken = [memory.place for memory in (*pins, *taught)]
     distinct: dict[str, Recollection] = {}
     for pin in pins:
         distinct.setdefault(normalise(pin.content), pin)
-    recalled = _recollections(recollections, "recollections")
+    recalled = _checked_memories(recollections, "recollections")
     rest = [memory for memory in recalled if memory.place not in taken]
     sections = (
-        (prompts.PINNED_HEAD, [_line(prompts.RECALLED_NOTE, pin) for pin in distinct.values()]),
-        (prompts.REST_HEAD, _by_days(rest, zone, now, asked)),
-        (prompts.LESSONS_HEAD, [_line(prompts.RECALLED_NOTE, lesson) for lesson in taught]),
+        (
+            prompts.PINNED_HEAD,
+            [_format_line(prompts.RECALLED_NOTE, pin) for pin in distinct.values()],
+        ),
+        (prompts.REST_HEAD, _lines_by_day(rest, zone, now, asked)),
+        (prompts.LESSONS_HEAD, [_format_line(prompts.RECALLED_NOTE, lesson) for lesson in taught]),
         (prompts.INTENDED_HEAD, checked_strings(intended, "intended")),
         (prompts.REMINDERS_HEAD, checked_strings(reminders, "reminders")),
     )
     today = "" if now is None else prompts.RECALLED_TODAY.format(today=long_day(now.date()))
-    return _fenced(sections, today)
+    return _write_fence(sections, today)
 
 
 def titled_text(sections: Iterable[tuple[str, Sequence[Recollection]]]) -> str:
@@ -108,27 +111,30 @@ def titled_text(sections: Iterable[tuple[str, Sequence[Recollection]]]) -> str:
     Sections and their memories stand in the given order, each memory with its day, its speaker and
     its source.
     """
-    return _fenced(
-        (f"{brief(title)}:", [_line(prompts.RECALLED_ONE, memory) for memory in memories])
+    return _write_fence(
+        (
+            f"{short_label(title)}:",
+            [_format_line(prompts.RECALLED_ONE, memory) for memory in memories],
+        )
         for title, memories in sections
     )
 
 
-def _fenced(sections: Iterable[tuple[str, Sequence[str]]], today: str = "") -> str:
+def _write_fence(sections: Iterable[tuple[str, Sequence[str]]], today: str = "") -> str:
     """Write lines below their heads, but for those heads that have none, inside one fence."""
     parts = [line for head, lines in sections if lines for line in (head, *lines)]
     head = f"{prompts.RECALLED_HEAD} {today}".rstrip()
     return "\n".join([head, *parts, prompts.RECALLED_TAIL]) if parts else ""
 
 
-def _recollections(recollections: Iterable[Recollection], what: str) -> list[Recollection]:
+def _checked_memories(recollections: Iterable[Recollection], what: str) -> list[Recollection]:
     memories = list(checked_list(recollections, what, "what get_context returns"))
     for memory in memories:
         checked_instance(memory, Recollection, f"one of {what}")
     return memories
 
 
-def _by_days(
+def _lines_by_day(
     ranked: Sequence[Recollection], zone: tzinfo | None, now: datetime | None, asked: str | None
 ) -> list[str]:
     """Write memories in lines, the newest day first; they are given best first.
@@ -140,7 +146,7 @@ def _by_days(
     latest: dict[tuple[date, object], datetime] = {}
     lines = []
     for place, memory in enumerate(ranked):
-        day = _day(memory.when, zone)
+        day = _day_of(memory.when, zone)
         # without a session a memory stands by itself
         talk = (day, memory.session_id or memory.place)
         latest[talk] = max(memory.when, latest.get(talk, memory.when))
@@ -149,27 +155,27 @@ def _by_days(
         if asked is not None and memory.speaker:
             longest = LONGEST[min(place, len(LONGEST) - 1)]
             content = excerpt(content, asked, min(longest, LONGEST_ANSWER) if answers else longest)
-        line = _said(memory, content, day, zone, today)
+        line = _dated_line(memory, content, day, zone, today)
         lines.append(((memory.when, answers, memory.namespace, memory.key), talk, line))
     lines.sort(key=itemgetter(0))
     lines.sort(key=lambda line: (line[1][0], latest[line[1]]), reverse=True)
     return [line for _, _, line in lines]
 
 
-def _said(
+def _dated_line(
     memory: Recollection, content: str, day: date, zone: tzinfo | None, today: date | None
 ) -> str:
     """Write a memory of a conversation as a line."""
     speaker, replaces = memory.speaker or prompts.UNKNOWN_SPEAKER, ""
     if (was := memory.replaces) is not None:
-        since = short_day(_day(was.at, zone), today)
+        since = short_day(_day_of(was.at, zone), today)
         replaces = prompts.RECALLED_REPLACES.format(handle=bracket_handle(was.handle), date=since)
     return prompts.RECALLED_SAID.format(
         handle=f"{bracket_handle(memory.handle)} ",
         date=short_day(day, today),
-        by="" if speaker.lower() in _UNNAMED else f", {brief(speaker)}",
-        origin=_origin(memory),
-        content=indented(quoted(content)),
+        by="" if speaker.lower() in _UNNAMED else f", {short_label(speaker)}",
+        origin=_describe_origin(memory),
+        content=indent_lines(escape_fences(content)),
         replaces=replaces,
     )
 
@@ -187,14 +193,16 @@ def long_day(day: date) -> str:
     return f"{weekday} {day.day} {month} {day.year}"
 
 
-def _day(moment: datetime, zone: tzinfo | None) -> date:
+def _day_of(moment: datetime, zone: tzinfo | None) -> date:
     """The day of a moment in that time zone; as it was given without one."""
     return (moment if zone is None else moment.astimezone(zone)).date()
 
 
-def _line(form: str, memory: Recollection) -> str:
+def _format_line(form: str, memory: Recollection) -> str:
     """Write a memory as a line of that form."""
-    return form.format_map({**fields_of(memory), "content": indented(quoted(memory.content))})
+    return form.format_map(
+        {**layout_fields(memory), "content": indent_lines(escape_fences(memory.content))}
+    )
 
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
@@ -212,7 +220,7 @@ def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | No
     return system.model_copy(update={"content": [*system.content, block]})
 
 
-def quoted(text: str) -> str:
+def escape_fences(text: str) -> str:
     """Write text as data: what could begin or end a fence, or pass for a handle, is escaped.
 
     A `<` becomes `&lt;` there and a `[` becomes `&#91;`; all else is verbatim. Characters that are
@@ -221,7 +229,7 @@ def quoted(text: str) -> str:
     if not _OPENING.search(text):
         return text
     seen = [place for place, character in enumerate(text) if not is_invisible(character)]
-    plain = "".join(_plain(text[place]) for place in seen)
+    plain = "".join(_plain_character(text[place]) for place in seen)
     after = 0
     pieces: list[str] = []
     for match in _FENCE.finditer(plain):
@@ -231,46 +239,46 @@ def quoted(text: str) -> str:
     return "".join((*pieces, text[after:]))
 
 
-def labelled(text: str) -> str:
+def clean_label(text: str) -> str:
     """Text as a label of a fence: what could end it, or the line, is a space."""
     return _NOT_IN_A_LABEL.sub(" ", text).strip()
 
 
-def brief(text: str) -> str:
+def short_label(text: str) -> str:
     """Text as a short label: a name, a type or a source, of which nothing else is expected."""
-    label = labelled(text)
+    label = clean_label(text)
     return label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…"
 
 
-def indented(text: str) -> str:
+def indent_lines(text: str) -> str:
     """Text as one entry of a list: its further lines are indented, so that none begins another."""
     return _LINES.sub(_INDENT, text)
 
 
-def fields_of(memory: Recollection) -> dict[str, str]:
+def layout_fields(memory: Recollection) -> dict[str, str]:
     """What a layout can say of a memory beside its content."""
     speaker = memory.speaker or prompts.UNKNOWN_SPEAKER
     return {
         "handle": f"{bracket_handle(memory.handle)} ",
         "tier": memory.tier.value,
-        "memory_type": brief(memory.memory_type),
+        "memory_type": short_label(memory.memory_type),
         "date": str(memory.when.date()),
         "when": memory.when.isoformat(),
-        "speaker": brief(speaker),
-        "by": "" if speaker.lower() in _UNNAMED else f" {brief(speaker)}",
-        "role": brief(speaker).upper(),
+        "speaker": short_label(speaker),
+        "by": "" if speaker.lower() in _UNNAMED else f" {short_label(speaker)}",
+        "role": short_label(speaker).upper(),
         "relevance": f"{memory.score:.2f}",
-        "origin": _origin(memory),
+        "origin": _describe_origin(memory),
     }
 
 
-def _plain(character: str) -> str:
+def _plain_character(character: str) -> str:
     """A character in its plain form, if that is one character as well."""
     plain = character if character.isascii() else normalize("NFKC", character)
     return plain if len(plain) == 1 else character
 
 
-def _origin(memory: Recollection) -> str:
+def _describe_origin(memory: Recollection) -> str:
     """Say whose word a memory is and if it is doubtful, unless that goes without saying."""
     source, trust = source_of(memory.value), trust_of(memory.value)
     since = prompts.RECALLED_OUTDATED if memory.outdated else ""
@@ -278,7 +286,7 @@ def _origin(memory: Recollection) -> str:
     if own or (source == Source.USER and trust >= 1):
         return since
     template = prompts.RECALLED_DOUBTED if trust < _DOUBTED else prompts.RECALLED_ORIGIN
-    return template.format(source=brief(source)) + since
+    return template.format(source=short_label(source)) + since
 
 
 # What a long message says about a question
@@ -309,7 +317,7 @@ def excerpt(text: str, asked: str, most: int) -> str:
     if len(text) <= most:
         return text
     parts, sought = split_sentences(text), frozenset(exact_words(asked))
-    near = [_nearness(part, sought) for part in parts]
+    near = [_word_overlap(part, sought) for part in parts]
     ranked = sorted(range(len(parts)), key=near.__getitem__, reverse=True)
     kept, room = set[int](), most
     for place in ranked:
@@ -318,10 +326,10 @@ def excerpt(text: str, asked: str, most: int) -> str:
             room -= len(parts[place]) + 1
     if ranked[0] not in kept and not any(near[place] for place in kept):
         return _window(parts[ranked[0]], sought, most)
-    return " ".join(_joined(parts, kept))
+    return " ".join(_join_kept(parts, kept))
 
 
-def _nearness(part: str, sought: frozenset[str]) -> float:
+def _word_overlap(part: str, sought: frozenset[str]) -> float:
     words = frozenset(exact_words(part))
     return sum(map(len, words & sought)) / math.sqrt(1 + len(words))  # short words are common
 
@@ -339,7 +347,7 @@ def _window(part: str, sought: frozenset[str], most: int) -> str:
     return f"{_LEFT_OUT} {part[start:end].strip()}{_LEFT_OUT if end < len(part) else ''}"
 
 
-def _joined(parts: Sequence[str], kept: set[int]) -> Iterator[str]:
+def _join_kept(parts: Sequence[str], kept: set[int]) -> Iterator[str]:
     for place, part in enumerate(parts):
         if place in kept:
             yield part

@@ -36,7 +36,7 @@ from langmem_tiers.core.types import PROSPECTIVE, REFLEXION
 from langmem_tiers.core.values import content_of, small_talk_chance
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres.flow import Row
-from langmem_tiers.recall.question import Question, dated, days_from, name_words
+from langmem_tiers.recall.question import Question, days_from_nearest, leading_date, name_words
 
 
 class Candidate(NamedTuple):
@@ -99,7 +99,7 @@ _PLACE = itemgetter(*map(Candidate._fields.index, ("namespace", "key", "id")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Searched:
+class SearchFacts:
     """What is true of everything that was searched."""
 
     memories: float = 0.0
@@ -113,7 +113,7 @@ class Searched:
     """Those of the question's names that occur."""
 
 
-def read_columns(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
+def read_candidates(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
     """The candidates in these rows, in their order."""
     candidates = []
     for row in rows:
@@ -126,19 +126,21 @@ def read_columns(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
     return candidates
 
 
-def read_rows(rows: Sequence[Row], distance: Distance) -> tuple[list[Candidate], Searched]:
+def read_candidates_and_facts(
+    rows: Sequence[Row], distance: Distance
+) -> tuple[list[Candidate], SearchFacts]:
     """The candidates, in the order of their keys, and the facts of what was searched.
 
     The row without a key tells of these.
     """
-    candidates = read_columns(rows, distance)
+    candidates = read_candidates(rows, distance)
     candidates.sort(key=_PLACE)
     facts: Mapping[str, Any] = {}
     for row in rows:
         if row[_KEY] is None:
             facts = row[_VALUE]
             break
-    return candidates, Searched(
+    return candidates, SearchFacts(
         memories=facts.get("memories") or 0.0,
         sought=facts.get("sought") or 0.0,
         known=facts.get("known") or 0.0,
@@ -152,11 +154,13 @@ _LARGEST = 1e9
 """What is stored as a larger number is no importance and no boost."""
 
 
-def recollection(candidate: Candidate, match: float, evidence: Mapping[str, float]) -> Recollection:
+def to_recollection(
+    candidate: Candidate, match: float, evidence: Mapping[str, float]
+) -> Recollection:
     """A candidate as what users see; what a value does not hold in the right form is left out."""
     value, was = candidate.value, candidate.replaced
     memory_type, fields = value.get("memory_type"), {}
-    for name, read in _TOLD.items():
+    for name, read in _FIELD_READERS.items():
         if name in value:
             fields[name] = read(value[name])
     return Recollection(
@@ -197,7 +201,7 @@ def _number(value: object) -> float | None:
     return float(value) if abs(value) < _LARGEST else None
 
 
-_TOLD: Mapping[str, Callable[[object], Any]] = {
+_FIELD_READERS: Mapping[str, Callable[[object], Any]] = {
     "importance": _number,
     "boost": lambda value: _number(value) or 1.0,
     "tags": _texts,
@@ -280,13 +284,13 @@ class Weights:
     the fit does not know."""
 
 
-def shipped_for(model: str) -> Weights:
+def weights_for_model(model: str) -> Weights:
     """The weights that ship with the package, for a model of `local_index` or for `other` ones."""
-    return _shipped(model if model in MODELS else OTHER)
+    return _shipped_weights(model if model in MODELS else OTHER)
 
 
 @cache
-def _shipped(name: str) -> Weights:
+def _shipped_weights(name: str) -> Weights:
     return read_weights(files(__package__).joinpath(f"weights/{name}.json").read_text("utf-8"))
 
 
@@ -340,7 +344,7 @@ MODELS = ("local", "minilm", "multilingual")
 OTHER = "other"
 
 
-class Weighed(NamedTuple):
+class ScoredCandidate(NamedTuple):
     """How well a candidate answers: a calibrated chance that it is evidence, in 0…1, and why."""
 
     candidate: Candidate
@@ -351,20 +355,20 @@ class Weighed(NamedTuple):
     """The chance by which a floor goes for what stands by itself; None for all else."""
 
 
-def judge(
+def score_candidates(
     candidates: Sequence[Candidate],
     question: Question,
-    searched: Searched,
+    searched: SearchFacts,
     weights: Weights,
     alike: Sequence[float] = (),
     *,
     most: int | None = None,
-) -> list[Weighed]:
+) -> list[ScoredCandidate]:
     """Judge all candidates of one question; the best of them, or all, by their match.
 
     `alike` is the `likeness` of each, if there is one.
     """
-    measured = features(candidates, question, searched, alike)
+    measured = candidate_features(candidates, question, searched, alike)
     if not measured:
         return []
     factors = itemgetter(*FEATURES)(weights.features)
@@ -383,7 +387,9 @@ def judge(
             fitted = weights.alone
         else:
             fitted = weights.match
-        judged.append((_chance(fitted, *terms), candidate, parts, terms if alone else None))
+        judged.append(
+            (_evidence_probability(fitted, *terms), candidate, parts, terms if alone else None)
+        )
     judged.sort(key=itemgetter(0), reverse=True)
     scored = []
     for match, candidate, parts, by_itself in judged[:most]:
@@ -391,12 +397,12 @@ def judge(
         for name, factor, value in zip(FEATURES, factors, parts, strict=True):
             if value:
                 evidence[name] = factor * value
-        chance = None if by_itself is None else _chance(weights.alone, *by_itself)
-        scored.append(Weighed(candidate, match, evidence, chance))
+        chance = None if by_itself is None else _evidence_probability(weights.alone, *by_itself)
+        scored.append(ScoredCandidate(candidate, match, evidence, chance))
     return scored
 
 
-def _chance(
+def _evidence_probability(
     fitted: Mapping[str, float], level: float, gap: float, near: float, words: float
 ) -> float:
     """How likely a candidate is evidence, if memory helps with the question at all."""
@@ -405,7 +411,7 @@ def _chance(
     return 1 / (1 + math.exp(-max(speaks + fitted["bias"], -_EXPONENT)))
 
 
-class Words(Protocol):
+class WordVectors(Protocol):
     """What has a vector for each word, such as `LocalEmbeddings`."""
 
     def alike(self, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
@@ -415,8 +421,11 @@ class Words(Protocol):
         """Tell whether the words of each pair can stand for each other, as "my" and "your"."""
 
 
-def likeness(
-    candidates: Sequence[Candidate], question: Question, searched: Searched, words: Words | None
+def word_similarities(
+    candidates: Sequence[Candidate],
+    question: Question,
+    searched: SearchFacts,
+    words: WordVectors | None,
 ) -> list[float]:
     """How alike each candidate's words are to the question's; 0 for all without `words`.
 
@@ -434,10 +443,10 @@ def likeness(
     )
 
 
-def features(
+def candidate_features(
     candidates: Sequence[Candidate],
     question: Question,
-    searched: Searched,
+    searched: SearchFacts,
     alike: Sequence[float] = (),
 ) -> list[tuple[float, ...]]:
     """The evidence for each candidate in the order of FEATURES, each part in a range near 0…1."""
@@ -471,10 +480,10 @@ def features(
             (candidate.around or 0.0) / best,
             float(not question.words.isdisjoint(name_words(speaker))),
             float(role in ASSISTANT_ROLES),
-            float(question.wants_time and tells_time(content)),
-            _closeness(candidate, question) if question.times else 0.0,
+            float(question.wants_time and names_time(content)),
+            _date_closeness(candidate, question) if question.times else 0.0,
             -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
-            _tells(candidate, speaker),
+            _informativeness(candidate, speaker),
             together[sessions[n]],
             float(candidate.speaker is None),
             alike[n] if alike else 0.0,
@@ -483,7 +492,7 @@ def features(
     return rows
 
 
-def _tells(candidate: Candidate, speaker: str) -> float:
+def _informativeness(candidate: Candidate, speaker: str) -> float:
     """1 for what surely tells something, -1 for small talk, 0 for what an assistant said."""
     if speaker.lower() in ASSISTANT_ROLES:
         return 0.0
@@ -493,7 +502,7 @@ def _tells(candidate: Candidate, speaker: str) -> float:
     return math.log(1 / likely - 1) / math.log(1 / _SURE - 1)
 
 
-def tells_time(text: str) -> bool:
+def names_time(text: str) -> bool:
     """Whether a text has words of time: "yesterday", "in May", "two hours", a year, a date."""
     text = text.lower()
     words = set(text.translate(_TO_SPACE).split())
@@ -502,14 +511,14 @@ def tells_time(text: str) -> bool:
     return not words.isdisjoint(_IN_PHRASES) and bool(_TIME_PHRASE.search(text))
 
 
-def _closeness(candidate: Candidate, question: Question) -> float:
+def _date_closeness(candidate: Candidate, question: Question) -> float:
     """1 in the time the question names, falling off slowly after it and fast before it."""
     when = (
         candidate.occurred_at.date()
         if candidate.occurred_at
-        else dated(content_of(candidate.value))
+        else leading_date(content_of(candidate.value))
     )
-    gap = None if when is None else days_from(question.times, when)
+    gap = None if when is None else days_from_nearest(question.times, when)
     if gap is None:
         return 0.0
     return math.exp(-gap / _DAYS_AFTER if gap >= 0 else gap / _DAYS_BEFORE)

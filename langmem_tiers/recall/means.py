@@ -38,7 +38,7 @@ _MOST: Final = 7.0
 """Of the logarithm of odds: one in a thousand."""
 
 
-class Means(NamedTuple):
+class MessageIntent(NamedTuple):
     """How likely it is that a message does each of these."""
 
     talk: float
@@ -48,72 +48,75 @@ class Means(NamedTuple):
     """It asks for something that was told before, or that is to be made with that in mind."""
 
 
-def means(text: str) -> Means:
+def classify_message(text: str) -> MessageIntent:
     """What a message does, by its sentences; one without a word tells nothing."""
-    likely, _ = _scores(head_and_tail(text))
-    talk, need = map(bounded, likely)
-    return Means(1 / (1 + math.exp(-talk)), 1 / (1 + math.exp(-need)))
+    likely, _ = _message_logits(head_and_tail(text))
+    talk, need = map(clamp_logit, likely)
+    return MessageIntent(1 / (1 + math.exp(-talk)), 1 / (1 + math.exp(-need)))
 
 
-def needs(text: str) -> float:
+def memory_need(text: str) -> float:
     """Whether a question needs memory, as the logarithm of odds; 0 if its words do not say so.
 
     What rather needs none needs it the less, the surer it only talks.
     """
-    likely, strange = _scores(head_and_tail(text))
+    likely, strange = _message_logits(head_and_tail(text))
     if strange:
         return 0.0
     talks = max(likely.talk, 0.0) if likely.needs < 0 else 0.0
-    return bounded(likely.needs - talks)
+    return clamp_logit(likely.needs - talks)
 
 
-def bounded(score: float) -> float:
+def clamp_logit(score: float) -> float:
     """A score that no chance goes beyond."""
     return max(min(score, _MOST), -_MOST)
 
 
 @lru_cache(maxsize=2_000)
-def _scores(text: str) -> tuple[Means, bool]:
+def _message_logits(text: str) -> tuple[MessageIntent, bool]:
     """The logarithm of the odds of each, and whether the text is strange.
 
     Each goes by the sentence that says most of it, but for talk, which all are to be.
     """
-    weights = shipped()
-    token_lists = sentences(text, weights)
+    weights = shipped_weights()
+    token_lists = tokenize_sentences(text, weights)
     if not token_lists:
-        return Means(_MOST, -_MOST), True
+        return MessageIntent(_MOST, -_MOST), True
     talks, needing = [], []
     for named in token_lists:
-        present = features(named)
+        present = sentence_features(named)
         rows = [weights[feature] for feature in present if feature in weights]
         share = 1 / math.sqrt(max(1, len(present)))
         talk, need = (
             bias + share * sum(row[n] for row in rows) for n, bias in enumerate(weights[BIAS])
         )
-        talks.append(min(talk, 0.0) if is_strange([named]) else talk)
+        talks.append(min(talk, 0.0) if is_mostly_unknown([named]) else talk)
         needing.append(need)
-    return Means(min(talks), max(needing)), is_strange(token_lists)
+    return MessageIntent(min(talks), max(needing)), is_mostly_unknown(token_lists)
 
 
-def is_strange(token_lists: Iterable[Sequence[str]]) -> bool:
+def is_mostly_unknown(token_lists: Iterable[Sequence[str]]) -> bool:
     """Whether no sentence is a question, or mostly of known words: they may tell anything."""
     return all(
-        "?" not in named and _rare(named) > sum(map(str.isalpha, named)) for named in token_lists
+        "?" not in named and _count_rare(named) > sum(map(str.isalpha, named))
+        for named in token_lists
     )
 
 
-def _rare(named: Sequence[str]) -> int:
+def _count_rare(named: Sequence[str]) -> int:
     return named.count(_RARE) + named.count(_NAME)
 
 
-def sentences(text: str, vocabulary: Collection[str]) -> list[list[str]]:
+def tokenize_sentences(text: str, vocabulary: Collection[str]) -> list[list[str]]:
     """The words of each sentence of a text that has a word or a sign, as they count."""
     return [
-        named for sentence in split_sentences(text) if (named := named_in(sentence, vocabulary))
+        named
+        for sentence in split_sentences(text)
+        if (named := tokenize_sentence(sentence, vocabulary))
     ]
 
 
-def named_in(sentence: str, vocabulary: Collection[str]) -> list[str]:
+def tokenize_sentence(sentence: str, vocabulary: Collection[str]) -> list[str]:
     """Each word as it counts: in small letters if it is known, else as a rare one or a name."""
     named = []
     for place, token in enumerate(tokens(sentence)):
@@ -122,19 +125,19 @@ def named_in(sentence: str, vocabulary: Collection[str]) -> list[str]:
     return named
 
 
-def features(named: Sequence[str]) -> frozenset[str]:
+def sentence_features(named: Sequence[str]) -> frozenset[str]:
     """What counts of a sentence of these words."""
     pairs = map(" ".join, pairwise(named))
     begins = (f"^ {' '.join(named[:count])}" for count in (1, 2, 3))
     size = sum(len(named) > most for most in _LENGTHS)
-    counts = (f"~{min(_rare(named), _MOST_RARE)}", f"&{size}")
+    counts = (f"~{min(_count_rare(named), _MOST_RARE)}", f"&{size}")
     return frozenset((*named, *pairs, *begins, f". {named[-1]}", *counts))
 
 
 @cache
-def shipped() -> Mapping[str, Means]:
+def shipped_weights() -> Mapping[str, MessageIntent]:
     """The weights that ship, by feature."""
     return {
-        name: Means(*row)
+        name: MessageIntent(*row)
         for name, row in linear_model.read_weights(files(__package__), "means").items()
     }

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from langmem_tiers.core.memory import ROLES
 from langmem_tiers.core.reading import fold_case
 from langmem_tiers.core.values import SMALL_TALK
-from langmem_tiers.recall.means import needs
+from langmem_tiers.recall.means import memory_need
 
 MONTHS: Final = """january february march april may june july august september october november
 december""".split()  # noqa: SIM905 - read as prose
@@ -78,14 +78,14 @@ _SOME_DAY = date(2000, 1, 1)
 """From which relative times are counted where none of them is wanted."""
 
 
-class Days(NamedTuple):
+class DayRange(NamedTuple):
     """Days from the first to the last, both included."""
 
     first: date
     last: date
 
 
-class Named(NamedTuple):
+class NamedDate(NamedTuple):
     """A time as a question names it; what it leaves open is None."""
 
     year: int | None
@@ -102,8 +102,8 @@ class Question:
     """Whether it is a question at all."""
     about_assistant: bool
     wants_time: bool
-    times: tuple[Days | Named, ...]
-    days: tuple[Days, ...]
+    times: tuple[DayRange | NamedDate, ...]
+    days: tuple[DayRange, ...]
     """The days that it names, up to a month each; without a year, of this one and the last."""
     words: frozenset[str]
     names: frozenset[str]
@@ -112,14 +112,14 @@ class Question:
     @cached_property
     def needs(self) -> float:
         """Whether its words say that it needs memory, as the logarithm of odds; 0 if neither."""
-        return needs(self.text)
+        return memory_need(self.text)
 
 
 @lru_cache(maxsize=256)
 def read_question(text: str, today: date) -> Question:
     """Read a question that is asked on that day."""
     lower = text.lower()
-    times = tuple(_times(lower, today))
+    times = tuple(_find_times(lower, today))
     return Question(
         text=text,
         asks=is_question(text),
@@ -141,7 +141,7 @@ def name_words(speaker: str) -> frozenset[str]:
     return frozenset(word for word in words if len(word) > 2) - _NO_NAMES  # noqa: PLR2004 - "Al"
 
 
-def days_from(times: Iterable[Days | Named], when: date) -> int | None:
+def days_from_nearest(times: Iterable[DayRange | NamedDate], when: date) -> int | None:
     """Days from the nearest of these times to `when`, negative before it, 0 within it.
 
     A time without a year stands for the nearest such time.
@@ -150,77 +150,79 @@ def days_from(times: Iterable[Days | Named], when: date) -> int | None:
     gaps = [
         (when - days.first).days if when < days.first else max(0, (when - days.last).days)
         for time in times
-        for days in _spans(time, years)
+        for days in _day_ranges(time, years)
     ]
     return min(gaps, key=abs) if gaps else None
 
 
-def _named_days(times: Iterable[Days | Named], today: date) -> Iterator[Days]:
+def _named_days(times: Iterable[DayRange | NamedDate], today: date) -> Iterator[DayRange]:
     for time in times:
-        if isinstance(time, Days) or time.month:
-            for days in _spans(time, (today.year - 1, today.year)):
+        if isinstance(time, DayRange) or time.month:
+            for days in _day_ranges(time, (today.year - 1, today.year)):
                 if (days.last - days.first).days <= _MONTH_DAYS:
                     yield days
 
 
-def dated(text: str) -> date | None:
+def leading_date(text: str) -> date | None:
     """The day that a text names as it begins, such as `[8 May 2023] …`; None if it does not."""
-    for time in _times(text[:_HEADING].lower(), _SOME_DAY):
-        if isinstance(time, Named) and time.year and time.month:
-            return next((days.first for days in _spans(time, ())), None)
+    for time in _find_times(text[:_HEADING].lower(), _SOME_DAY):
+        if isinstance(time, NamedDate) and time.year and time.month:
+            return next((days.first for days in _day_ranges(time, ())), None)
     return None
 
 
-def _times(text: str, today: date) -> list[Days | Named]:
+def _find_times(text: str, today: date) -> list[DayRange | NamedDate]:
     """Days that are named; where none is, months; where none is, years; and all relative ones."""
-    days = [Named(_int(m[3]), _MONTH[m[2]], int(m[1])) for m in _DAY_MONTH.finditer(text)]
-    days += [Named(_int(m[3]), _MONTH[m[1]], int(m[2])) for m in _MONTH_DAY.finditer(text)]
-    days += [Named(int(m[1]), int(m[2]), int(m[3])) for m in _ISO_DAY.finditer(text)]
-    days += [Named(int(m[3]), int(m[2]), int(m[1])) for m in _DOTTED_DAY.finditer(text)]
+    days = [NamedDate(_int(m[3]), _MONTH[m[2]], int(m[1])) for m in _DAY_MONTH.finditer(text)]
+    days += [NamedDate(_int(m[3]), _MONTH[m[1]], int(m[2])) for m in _MONTH_DAY.finditer(text)]
+    days += [NamedDate(int(m[1]), int(m[2]), int(m[3])) for m in _ISO_DAY.finditer(text)]
+    days += [NamedDate(int(m[3]), int(m[2]), int(m[1])) for m in _DOTTED_DAY.finditer(text)]
     months = [
-        Named(_int(m[2] or m[4]), _MONTH[m[1] or m[3]], None) for m in _IN_MONTH.finditer(text)
+        NamedDate(_int(m[2] or m[4]), _MONTH[m[1] or m[3]], None) for m in _IN_MONTH.finditer(text)
     ]
-    years = [Named(int(m[1]), None, None) for m in _IN_YEAR.finditer(text)]
-    return [*(days or months or years), *_relative(text, today)]
+    years = [NamedDate(int(m[1]), None, None) for m in _IN_YEAR.finditer(text)]
+    return [*(days or months or years), *_find_relative_days(text, today)]
 
 
 def _int(text: str | None) -> int | None:
     return int(text) if text else None
 
 
-def _relative(text: str, today: date) -> Iterator[Days]:
+def _find_relative_days(text: str, today: date) -> Iterator[DayRange]:
     for m in _RELATIVE.finditer(text):
         if m[1]:
             day = today - timedelta(days=m[1] == "yesterday")
-            yield Days(day, day)
+            yield DayRange(day, day)
         elif m[3]:
             yield _period(m[3], today, back=m[2] == "last")
         elif m[5]:
             back = (today.weekday() - WEEKDAYS.index(m[5]) - 1) % 7 + 1
             day = today - timedelta(days=back)
-            yield Days(day, day)
+            yield DayRange(day, day)
         else:  # months and years are as vague as they are
             length = {"day": 1, "week": 7, "month": 30, "year": 365}[m[7]]
             number = _NUMBERS.get(m[6]) or int(m[6])
             middle = today - timedelta(days=min(number * length, 36_500))
-            yield Days(middle - timedelta(days=length // 2), middle + timedelta(days=length // 2))
+            yield DayRange(
+                middle - timedelta(days=length // 2), middle + timedelta(days=length // 2)
+            )
 
 
-def _period(unit: str, today: date, *, back: bool) -> Days:
+def _period(unit: str, today: date, *, back: bool) -> DayRange:
     """This week (from Monday), month or year so far, or the one before."""
     if unit == "week":
         first = today - timedelta(days=today.weekday() + 7 * back)
-        return Days(first, first + timedelta(days=6))
+        return DayRange(first, first + timedelta(days=6))
     first = today.replace(day=1) if unit == "month" else today.replace(month=1, day=1)
     if not back:
-        return Days(first, today)
+        return DayRange(first, today)
     last = first - timedelta(days=1)
-    return Days(last.replace(day=1) if unit == "month" else last.replace(month=1, day=1), last)
+    return DayRange(last.replace(day=1) if unit == "month" else last.replace(month=1, day=1), last)
 
 
-def _spans(time: Days | Named, years: Sequence[int]) -> Iterator[Days]:
+def _day_ranges(time: DayRange | NamedDate, years: Sequence[int]) -> Iterator[DayRange]:
     """The days that a time means, in these years if it names none; none out of the calendar."""
-    if isinstance(time, Days):
+    if isinstance(time, DayRange):
         yield time
         return
     for year in (time.year,) if time.year else years:
@@ -232,7 +234,7 @@ def _spans(time: Days | Named, years: Sequence[int]) -> Iterator[Days]:
                 last = date(year + time.month // 12, time.month % 12 + 1, 1)
             else:
                 last = date(year, 12, 31)
-            yield Days(first, last)
+            yield DayRange(first, last)
 
 
 MARKS: Final = (
@@ -260,23 +262,23 @@ def is_question(text: str) -> bool:
     return not _QUESTION_MARKS.isdisjoint(text) or bool(_ASKS.match(text.strip()))
 
 
-def asks_again(value: Mapping[str, Any], query: str) -> bool:
+def is_repeated_question(value: Mapping[str, Any], query: str) -> bool:
     """Whether a value is nothing but this question, by itself or behind the name of who asked it.
 
     What has a field beyond what is known of any memory may carry the answer, and so may notes on
     what nobody said.
     """
-    plain, speaker = _plain(query), value.get("speaker")
+    plain, speaker = _without_marks(query), value.get("speaker")
     has_speaker = isinstance(speaker, str) and bool(speaker)
     if not plain or not value.keys() <= ({*FACTS, "metadata"} if has_speaker else {*FACTS}):
         return False
     texts = (value.get(name) for name in ("content", "text"))
     content = next((text for text in texts if isinstance(text, str) and text), "")
     names = {"", *ROLES, str(speaker).lower() if has_speaker else ""}
-    return _plain(content) in {f"{name} {plain}".strip() for name in names} and (
+    return _without_marks(content) in {f"{name} {plain}".strip() for name in names} and (
         is_question(content) or is_question(query)
     )
 
 
-def _plain(text: str) -> str:
+def _without_marks(text: str) -> str:
     return fold_case(text.translate(_NO_MARKS))

@@ -25,13 +25,13 @@ from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection
 from langmem_tiers.core.reading import LINE_LENGTH
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION, MemoryTypes
 from langmem_tiers.core.values import small_talk_chance
-from langmem_tiers.recall.matching import K1, Candidate, Searched, Weights
+from langmem_tiers.recall.matching import K1, Candidate, SearchFacts, Weights
 from langmem_tiers.recall.question import REMINDER_SET, TALKS, Question, name_words
 
 Terms = Mapping[str, float]
 
 
-class Asked(NamedTuple):
+class RankingQuery(NamedTuple):
     """What a ranking profile knows of the question; `now` is UTC."""
 
     now: datetime
@@ -39,7 +39,7 @@ class Asked(NamedTuple):
     query: str = ""
 
 
-ProfileFunction = Callable[[Recollection, Asked], Terms | float]
+ProfileFunction = Callable[[Recollection, RankingQuery], Terms | float]
 """Returns the terms whose sum is the score, or the score itself."""
 
 
@@ -54,7 +54,7 @@ class Profile:
     name: str
     source: str
     terms: ProfileFunction
-    among: Callable[[Sequence[Recollection], Asked], Sequence[Terms]] | None = None
+    among: Callable[[Sequence[Recollection], RankingQuery], Sequence[Terms]] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be asked at once."""
@@ -62,7 +62,7 @@ class Profile:
         if self.among is not None:
             checked_function(self.among, f"`among` of profile {short(self.name)}")
 
-    def __call__(self, memory: Recollection, asked: Asked) -> Terms | float:
+    def __call__(self, memory: Recollection, asked: RankingQuery) -> Terms | float:
         """The terms of one memory by itself."""
         return self.terms(memory, asked)
 
@@ -104,18 +104,18 @@ def _match_terms(weight: float, memory: Recollection) -> dict[str, float]:
     return terms
 
 
-def _age_in_days(memory: Recollection, asked: Asked) -> int:
+def _age_in_days(memory: Recollection, asked: RankingQuery) -> int:
     """Whole days since it was recorded; 0 if that lies ahead."""
     return max(0, (asked.now - memory.created_at).days)
 
 
-def _relevance(weights: Mapping[str, float], credit: float = 0.0) -> ProfileFunction:
+def _relevance_terms(weights: Mapping[str, float], credit: float = 0.0) -> ProfileFunction:
     """The terms of the specified relevance formula, with these weights of its parts, each 0…1.
 
     `credit` is what outcomes count for beside them, from that much up to that much down.
     """
 
-    def terms(memory: Recollection, asked: Asked) -> Terms:
+    def terms(memory: Recollection, asked: RankingQuery) -> Terms:
         fresh = max(0.0, 1 - _age_in_days(memory, asked) / RECENCY_DAYS)
         parts = {
             **_match_terms(weights["match"], memory),
@@ -148,33 +148,35 @@ def time_weighted(recency_weight: float = RECENCY_WEIGHT) -> Profile:
     """
     checked_number(recency_weight, "recency_weight", 0, 1, use="a number in 0…1")
     source = "Match and 1 / (1 + 0.1 × days), the latter 0.3 unless said otherwise: as specified."
-    return Profile(name="time", source=source, terms=_beside("recency", recency_weight, _recency))
+    return Profile(
+        name="time", source=source, terms=_terms_with("recency", recency_weight, _recency)
+    )
 
 
-def _beside(
-    name: str, weight: float, part: Callable[[Recollection, Asked], float]
+def _terms_with(
+    name: str, weight: float, part: Callable[[Recollection, RankingQuery], float]
 ) -> ProfileFunction:
     """The match, and beside it one other part, in 0…1, that has this weight."""
 
-    def terms(memory: Recollection, asked: Asked) -> Terms:
+    def terms(memory: Recollection, asked: RankingQuery) -> Terms:
         return {**_match_terms(1 - weight, memory), name: weight * part(memory, asked)}
 
     return terms
 
 
-def _recency(memory: Recollection, asked: Asked) -> float:
+def _recency(memory: Recollection, asked: RankingQuery) -> float:
     return 1 / (1 + DAILY_FADING * _age_in_days(memory, asked))
 
 
-def _importance(memory: Recollection, _: Asked) -> float:
+def _importance(memory: Recollection, _: RankingQuery) -> float:
     return UNKNOWN_IMPORTANCE if memory.importance is None else memory.importance
 
 
-def _success(memory: Recollection, _: Asked) -> float:
+def _success(memory: Recollection, _: RankingQuery) -> float:
     return (memory.success_count + 1) / (memory.success_count + memory.failure_count + 2)
 
 
-def _balance(ranked: Sequence[Recollection], asked: Asked) -> list[Terms]:
+def _balance(ranked: Sequence[Recollection], asked: RankingQuery) -> list[Terms]:
     """What a memory is docked for those of its own side (the project's, or not) above it."""
     above = {True: 0, False: 0}
     terms: list[Terms] = []
@@ -192,14 +194,14 @@ PROFILES: dict[str, Profile] = {
             name="aurora",
             source="0.4 match, 0.2 recency within 30 days, 0.15 accesses up to 10, 0.15 same "
             "project, and a fifth more for a reflexion: as specified for the memory coordinator.",
-            terms=_relevance(AURORA),
+            terms=_relevance_terms(AURORA),
         ),
         Profile(
             name="calibrated",
             source="The terms of aurora with 0.97 match, 0.012 recency, 0.009 accesses and 0.009 "
             "project, and up to 0.012 for what came of it or against it, so that only near-equals "
             "change places: our own choice.",
-            terms=_relevance(CALIBRATED, CREDIT),
+            terms=_relevance_terms(CALIBRATED, CREDIT),
         ),
         Profile(
             name="match",
@@ -209,14 +211,14 @@ PROFILES: dict[str, Profile] = {
         Profile(
             name="importance",
             source="0.7 match and 0.3 importance, which is 0.5 if unknown: our own choice.",
-            terms=_beside("importance", IMPORTANCE_WEIGHT, _importance),
+            terms=_terms_with("importance", IMPORTANCE_WEIGHT, _importance),
         ),
         time_weighted(),
         Profile(
             name="success",
             source="0.7 match and 0.3 expected success, (successes + 1) / (tries + 2), which is "
             "the mean of the Beta posterior over a uniform prior; the shares are our own choice.",
-            terms=_beside("success", SUCCESS_WEIGHT, _success),
+            terms=_terms_with("success", SUCCESS_WEIGHT, _success),
         ),
         Profile(
             name="project_balanced",
@@ -230,7 +232,7 @@ PROFILES: dict[str, Profile] = {
 """The profiles that have a name."""
 
 
-def profile_of(profile: str | ProfileFunction) -> Profile:
+def resolve_profile(profile: str | ProfileFunction) -> Profile:
     """A profile by its name, a function as one, or what is one.
 
     Raises:
@@ -258,7 +260,7 @@ def profile_of(profile: str | ProfileFunction) -> Profile:
 def rank(
     recollections: Sequence[Recollection],
     profile: str | ProfileFunction,
-    asked: Asked,
+    asked: RankingQuery,
     limit: int | None = None,
 ) -> list[Recollection]:
     """Score memories and order them, best first; ties by match, namespace and key.
@@ -278,17 +280,17 @@ def rank(
         ranked = rank(memories, lambda memory, asked: len(memory.tags), asked)
         ```
     """
-    chosen = profile if isinstance(profile, Profile) else profile_of(profile)
+    chosen = profile if isinstance(profile, Profile) else resolve_profile(profile)
     terms = [*map(chosen.terms, recollections, repeat(asked))]
     if chosen.among is None:
-        return _ordered(recollections, terms, chosen, limit)
-    alone = _ordered(recollections, terms, chosen)
+        return _order_by_terms(recollections, terms, chosen, limit)
+    alone = _order_by_terms(recollections, terms, chosen)
     further = zip(alone, chosen.among(alone, asked), strict=True)
     both = [{**memory.explanation, **more} for memory, more in further]
-    return _ordered(alone, both, chosen, limit)
+    return _order_by_terms(alone, both, chosen, limit)
 
 
-def _ordered(
+def _order_by_terms(
     memories: Sequence[Recollection],
     returned: Sequence[object],
     profile: Profile,
@@ -304,7 +306,7 @@ def _ordered(
             if type(term) is float and type(name) is str and abs(term) <= _LARGEST:
                 checked[name] = term
             else:
-                checked[name] = _finite(name, term, memory, profile)
+                checked[name] = _finite_term(name, term, memory, profile)
         score = math.fsum(checked.values())
         order = (-score, -memory.match, memory.namespace, memory.key)
         scored.append((order, memory, score, checked))
@@ -317,7 +319,7 @@ _LARGEST = 1e15
 """A term beyond it is a mistake; below it no sum of terms overflows."""
 
 
-def _finite(name: object, term: object, memory: Recollection, profile: Profile) -> float:
+def _finite_term(name: object, term: object, memory: Recollection, profile: Profile) -> float:
     if not isinstance(name, str):
         raise InvalidTypeError(
             f"The ranking profile {profile.name!r} returned a term called {short(name)}: name "
@@ -408,7 +410,7 @@ gets ten. These numbers, and those of answers, were chosen among some 600 on the
 `benchmarks/data` and others: of 851 questions there 661 are shown what they need, in 143 tokens
 (by what went before 660, in 154)."""
 
-MEASURED: Final = (
+HELP_FEATURES: Final = (
     "nearest",
     "third",
     "fifth",
@@ -426,10 +428,10 @@ MEASURED: Final = (
 """What is measured of a question and of what was found for it, in this order."""
 
 
-def measured(
+def help_features(
     question: Question,
     candidates: Sequence[Candidate],
-    searched: Searched,
+    searched: SearchFacts,
     *,
     needs: float,
     meant: float,
@@ -469,12 +471,12 @@ def measured(
     )
 
 
-def tells(candidate: Candidate) -> bool:
+def is_informative(candidate: Candidate) -> bool:
     """Whether it is no small talk, which answers nothing; what nobody said was put there."""
     return not candidate.speaker or (small_talk_chance(candidate.value) or 0.0) < TALKS
 
 
-def shown(
+def drop_irrelevant(
     memories: Sequence[Recollection],
     floor: Floor,
     helping: float,
@@ -491,19 +493,16 @@ def shown(
     reminder is raised by itself. What stands `alone`, by
     namespace and key, is all that it says: it goes by a chance of its own.
     """
+    learned = types.learned
     if floor and helping < HELPS:
-        learned = types.learned
-        memories = [row for row in memories if learned(row.memory_type) or row.match >= STRONG]
-    facts = [
-        None if types.learned(memory.memory_type) else alone.get(memory.place)
-        for memory in memories
-    ]
+        memories = [each for each in memories if each.match >= STRONG or learned(each.memory_type)]
+    facts = [None if learned(each.memory_type) else alone.get(each.place) for each in memories]
     best = max([memory.match for memory in memories], default=0.0)
     best_fact = max(filter(None, facts), default=0.0)
     kept = []
     by_itself, beside = floor.least(best_fact, among, alone=True), floor.least(best, among)
     for memory, fact in zip(memories, facts, strict=True):
-        reminds = _reminds(memory) if floor else memory.memory_type == PROSPECTIVE
+        reminds = _belongs_to_reminder(memory) if floor else memory.memory_type == PROSPECTIVE
         match = memory.match if fact is None else fact
         if reminds and asked is None and match < floor.intended:
             continue
@@ -513,14 +512,14 @@ def shown(
         if level >= least:
             kept.append(memory)
     if floor.quiet:
-        kept = _without_filler(kept)
+        kept = _drop_filler(kept)
     if floor.goes_on and len(kept) < len(memories):
-        following = said_next(memories, kept, floor.goes_on)
+        following = find_following(memories, kept, floor.goes_on)
         kept += [memory for memory in following if memory not in kept]
     return kept
 
 
-def said_next(
+def find_following(
     memories: Sequence[Recollection], shown: Sequence[Recollection], most: int
 ) -> list[Recollection]:
     """Find what was said next in the conversations of the two best matches, by no assistant.
@@ -537,19 +536,19 @@ def said_next(
     ]
     continuations = []
     for lead in leads:
-        since = [memory for memory in spoken if memory is not lead and _follows(memory, lead)]
+        since = [memory for memory in spoken if memory is not lead and _is_said_after(memory, lead)]
         following = min(since, key=attrgetter("when", "key"), default=None)
-        if following and len(following.content) <= most and not _reminds(following):
+        if following and len(following.content) <= most and not _belongs_to_reminder(following):
             continuations.append(following)
     return continuations
 
 
-def _reminds(memory: Recollection) -> bool:
+def _belongs_to_reminder(memory: Recollection) -> bool:
     """Tell whether it is intended, or was said as a reminder was set: it is raised by itself."""
     return memory.memory_type == PROSPECTIVE or memory.value.get(REMINDER_SET) is True
 
 
-def _without_filler(memories: Sequence[Recollection]) -> list[Recollection]:
+def _drop_filler(memories: Sequence[Recollection]) -> list[Recollection]:
     """Leave out what an assistant said, but for what matches well and the answer to the best.
 
     An answer that hardly matches, or may be small talk, is no answer.
@@ -559,7 +558,7 @@ def _without_filler(memories: Sequence[Recollection]) -> list[Recollection]:
     if not answers or not others:
         return [*memories]
     best = max(others, key=lambda memory: memory.match)
-    since = [memory for memory in answers if memory.session_id and _follows(memory, best)]
+    since = [memory for memory in answers if memory.session_id and _is_said_after(memory, best)]
     answer = min(since, key=lambda memory: (memory.when, memory.key), default=None)
     share, talk = ANSWERS
     if answer and (
@@ -567,23 +566,20 @@ def _without_filler(memories: Sequence[Recollection]) -> list[Recollection]:
     ):
         answer = None
     least = ABOUT_ANSWERS * best.match
-    return [
-        memory
-        for memory in memories
-        if memory not in answers or memory is answer or memory.match >= least
-    ]
+    dropped = [each for each in answers if each is not answer and each.match < least]
+    return [memory for memory in memories if memory not in dropped]
 
 
-def _follows(memory: Recollection, other: Recollection) -> bool:
+def _is_said_after(memory: Recollection, other: Recollection) -> bool:
     """Tell whether a memory was said in a conversation after another one, or at its moment."""
     same = (memory.session_id, memory.project_id) == (other.session_id, other.project_id)
     return same and memory.when >= other.when
 
 
-def helps(
+def probability_memory_helps(
     question: Question,
     telling: Sequence[Candidate],
-    searched: Searched,
+    searched: SearchFacts,
     weights: Weights,
     *,
     needs: float,
@@ -595,6 +591,8 @@ def helps(
     """
     if not question.text.strip():
         return 1.0
-    parts = measured(question, telling, searched, needs=needs, meant=meant)
-    score = sum(map(mul, map(weights.helps.__getitem__, MEASURED), parts)) + weights.helps["bias"]
+    parts = help_features(question, telling, searched, needs=needs, meant=meant)
+    score = (
+        sum(map(mul, map(weights.helps.__getitem__, HELP_FEATURES), parts)) + weights.helps["bias"]
+    )
     return 1 / (1 + math.exp(-score))

@@ -37,9 +37,9 @@ from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, embed_texts
 from langmem_tiers.recall import budget, matching, ranking
-from langmem_tiers.recall.matching import Candidate, read_columns, recollection
+from langmem_tiers.recall.matching import Candidate, read_candidates, to_recollection
 from langmem_tiers.recall.question import FACTS, MARKS, Question, read_question
-from langmem_tiers.recall.ranking import PROFILES, Floor, Profile, profile_of
+from langmem_tiers.recall.ranking import PROFILES, Floor, Profile, resolve_profile
 from langmem_tiers.store.filters import Condition, filter_params
 from langmem_tiers.store.flows import StoreFlows
 
@@ -59,13 +59,15 @@ REVIEWED = 3
 
 
 @lru_cache(maxsize=1024)
-def reach(context: MemoryContext, tiers: Sequence[Tier] = TIERS) -> Mapping[str, str | None]:
+def recall_bounds(
+    context: MemoryContext, tiers: Sequence[Tier] = TIERS
+) -> Mapping[str, str | None]:
     """Return the bounds of a recall in a context: its prefix in each of these tiers."""
     prefixes = {tier: prefix_scope(context.namespace(tier)) for tier in tiers}
-    return below(prefixes, context.root, context.user_id)
+    return bounds_under(prefixes, context.root, context.user_id)
 
 
-def below(
+def bounds_under(
     prefixes: Mapping[Tier, Scope], tenant: str, user_id: str | None
 ) -> Mapping[str, str | None]:
     """Return the parameters by which a statement looks below these prefixes, and for whom.
@@ -95,7 +97,7 @@ class RecallQuery:
 
     query: str
     bounds: Mapping[str, str | None]
-    """Where it looks; see `reach`."""
+    """Where it looks; see `recall_bounds`."""
     limit: int
     tiers: frozenset[Tier] = frozenset(TIERS)
     embedding: PackedVector | None = None
@@ -116,7 +118,7 @@ class RecallQuery:
     similarity_threshold: Annotated[
         float, validated_by(lambda value, what: checks.checked_number(value, what, 0, 1))
     ] = 0.85
-    profile: Annotated[Profile, validated_by(lambda value, _: profile_of(value))] = PROFILES[
+    profile: Annotated[Profile, validated_by(lambda value, _: resolve_profile(value))] = PROFILES[
         "calibrated"
     ]
     floor: Floor = ranking.NO_FLOOR
@@ -144,7 +146,7 @@ class RecallQuery:
         return fewest + len(self.exclude)
 
 
-class Vectors(dict[str, PackedVector | None]):
+class QueryVectors(dict[str, PackedVector | None]):
     """The vectors of questions by their text, which the recalls of a turn share."""
 
     failed: str | None = None
@@ -169,7 +171,7 @@ class Vectors(dict[str, PackedVector | None]):
             _log.warning("recall goes by words alone, as the model fails: %s", self.failed)
 
 
-class Sought(NamedTuple):
+class PreparedQuery(NamedTuple):
     """A question as it was read, and its vector."""
 
     ask: RecallQuery
@@ -183,10 +185,10 @@ class Sought(NamedTuple):
     """When it is asked."""
 
 
-class Answer(NamedTuple):
+class RecallResult(NamedTuple):
     """The answer of a recall to a question, with all that it was chosen from."""
 
-    sought: Sought
+    sought: PreparedQuery
     rows: Sequence[Row]
     """What Postgres found, of which the candidates are made."""
     candidates: Sequence[Candidate]
@@ -194,11 +196,11 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class RecallConfig:
     """What every recall of a caller goes by."""
 
     weights: matching.Weights
-    words: matching.Words | None
+    words: matching.WordVectors | None
     """What tells how alike single words are; None where nothing does."""
     types: MemoryTypes
     count_tokens: Callable[[str], int]
@@ -214,14 +216,14 @@ def approximate_tokens(text: str) -> int:
 
 
 class Recorder(Protocol):
-    """Records recalls as they were, such as `recall.replay.Recording`."""
+    """Records recalls as they were, such as `recall.replay.RecallRecorder`."""
 
     def first(self, asks: Sequence[RecallQuery], /) -> list[Call]:
         """What is asked before anything is read."""
 
     def keep(
         self,
-        recalls: Sequence[tuple[Answer, Recollections]],
+        recalls: Sequence[tuple[RecallResult, Recollections]],
         before: Sequence[Sequence[Row]],
         moment: Moment,
         /,
@@ -234,10 +236,10 @@ class Recorder(Protocol):
 
 def recall(
     asks: Sequence[RecallQuery],
-    reader: Reader,
+    reader: RecallConfig,
     store: StoreFlows,
     hidden: Callable[[Candidate], bool] | None = None,
-    vectors: Vectors | None = None,
+    vectors: QueryVectors | None = None,
     *,
     shown_of: Callable[[list[Recollection]], Flow[list[Recollection]]] | None = None,
     recording: Recorder | None = None,
@@ -252,16 +254,16 @@ def recall(
     store.begin_to_flush()
     yield from store.refresh_state()
     moment = store.moment()
-    vectors = Vectors() if vectors is None else vectors
+    vectors = QueryVectors() if vectors is None else vectors
     yield from vectors.add([ask.query for ask in asks if ask.embedding is None], store.options)
     index = store.options.index
-    sought = [sought_for(ask, vectors, moment, reader, index) for ask in asks]
+    sought = [prepare_query(ask, vectors, moment, reader, index) for ask in asks]
     first = () if recording is None else recording.first(asks)
-    before, rows = yield from _rows(sought, reader, store, first)
+    before, rows = yield from _find_rows(sought, reader, store, first)
     answers = yield from rank_rows(sought, rows, reader, store.distance)
     shown = [answer.memories for answer in answers]
     if shown_of is not None:
-        shown = _among(shown, (yield from shown_of(list(chain.from_iterable(shown)))))
+        shown = _keep_shown(shown, (yield from shown_of(list(chain.from_iterable(shown)))))
     read = []
     for answer, memories in zip(answers, shown, strict=True):
         by_place = {row.place: row for row in answer.candidates}
@@ -272,9 +274,13 @@ def recall(
     return shown
 
 
-def sought_for(
-    ask: RecallQuery, vectors: Vectors, moment: Moment, reader: Reader, index: IndexOptions | None
-) -> Sought:
+def prepare_query(
+    ask: RecallQuery,
+    vectors: QueryVectors,
+    moment: Moment,
+    reader: RecallConfig,
+    index: IndexOptions | None,
+) -> PreparedQuery:
     """Read a question, with its vector as far as there is one."""
     vector = ask.embedding or vectors.get(ask.query)
     by_words = vectors.failed if vector is None and not ask.blank else None
@@ -284,11 +290,11 @@ def sought_for(
     if vector is not None and index is not None and index.vector is not None and meaning:
         meant = sum(map(mul, unpack(vector, index.vector), meaning))
     question = read_question(ask.query, moment.now.date())
-    return Sought(ask, question, vector, by_words, meant, moment)
+    return PreparedQuery(ask, question, vector, by_words, meant, moment)
 
 
-def _rows(
-    sought: Sequence[Sought], reader: Reader, store: StoreFlows, first: Sequence[Call]
+def _find_rows(
+    sought: Sequence[PreparedQuery], reader: RecallConfig, store: StoreFlows, first: Sequence[Call]
 ) -> Flow[tuple[list[list[Row]], list[list[Row]]]]:
     """What is answered to what is asked `first`, and what Postgres finds for each question.
 
@@ -296,12 +302,12 @@ def _rows(
     """
     wanted = [bool(prepared.ask.limit and prepared.ask.max_tokens != 0) for prepared in sought]
     calls = [
-        statement("recall_newest" if prepared.ask.blank else "recall", prepared, store)
+        recall_statement("recall_newest" if prepared.ask.blank else "recall", prepared, store)
         for prepared in compress(sought, wanted)
     ]
     if not (first or calls):
         return [], [[] for _ in sought]
-    settings = settings_of(calls, reader)
+    settings = setting_calls(calls, reader)
     answers = yield Query((*settings, *first, *calls), commit=True)
     results = answers[len(settings) :]
     rows = iter(results[len(first) :])
@@ -311,7 +317,7 @@ def _rows(
 _ANN = "_ann"
 
 
-def settings_of(calls: Sequence[Call], reader: Reader) -> list[Call]:
+def setting_calls(calls: Sequence[Call], reader: RecallConfig) -> list[Call]:
     """What comes before the calls of a recall, and holds for its round trip alone."""
     settings = []
     if reader.timeout_ms is not None:
@@ -323,7 +329,7 @@ def settings_of(calls: Sequence[Call], reader: Reader) -> list[Call]:
     return settings
 
 
-def statement(name: str, prepared: Sought, store: StoreFlows, **more: object) -> Call:
+def recall_statement(name: str, prepared: PreparedQuery, store: StoreFlows, **more: object) -> Call:
     """The recall statement of that name, or its twin that goes by HNSW if there is an index."""
     ask, question, index = prepared.ask, prepared.question, store.options.index
     params = {
@@ -361,72 +367,85 @@ def statement(name: str, prepared: Sought, store: StoreFlows, **more: object) ->
 
 
 def rank_rows(
-    sought: Sequence[Sought], rows: Sequence[Sequence[Row]], reader: Reader, distance: Distance
-) -> Flow[list[Answer]]:
+    sought: Sequence[PreparedQuery],
+    rows: Sequence[Sequence[Row]],
+    reader: RecallConfig,
+    distance: Distance,
+) -> Flow[list[RecallResult]]:
     """What these rows answer to each question, which nothing else decides."""
     answers, anew = [], reader.reranker is not None
     for prepared, some in zip(sought, rows, strict=True):
-        rank = _newest if prepared.ask.blank else _ranked
+        rank = _list_newest if prepared.ask.blank else _rank_matches
         answers.append(rank(prepared, some, reader, distance))
         anew = anew or prepared.ask.review is not None
     if anew:
-        yield from _ordered_again(answers, reader)
+        yield from _rerank(answers, reader)
     for each in answers:
-        each.memories[:] = _fitted(each.memories, each.sought.ask, reader)
+        each.memories[:] = _cut_to_limits(each.memories, each.sought.ask, reader)
     return answers
 
 
-def _ranked(prepared: Sought, rows: Sequence[Row], reader: Reader, distance: Distance) -> Answer:
+def _rank_matches(
+    prepared: PreparedQuery, rows: Sequence[Row], reader: RecallConfig, distance: Distance
+) -> RecallResult:
     """What was found, and the memories among it that match well enough, in order."""
     ask, question = prepared.ask, prepared.question
-    every, searched = matching.read_rows(rows, distance)
+    every, searched = matching.read_candidates_and_facts(rows, distance)
     candidates, telling, among = [], [], 0
     for row in every:
         if row.key not in ask.exclude:
             candidates.append(row)
-            if ranking.tells(row):
+            if ranking.is_informative(row):
                 telling.append(row)
                 among += (row.speaker or "").lower() not in ASSISTANT_ROLES
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
     ranks = ask.pool if ask.deduplicate or reader.reranker or ask.review else ask.limit
     reorders = reader.types.scored or ask.floor or ask.profile is not PROFILES["match"]
     most = ask.pool if reorders else ranks
-    alike = matching.likeness(candidates, question, searched, reader.words)
-    weighed = matching.judge(candidates, question, searched, reader.weights, alike, most=most)
+    alike = matching.word_similarities(candidates, question, searched, reader.words)
+    weighed = matching.score_candidates(
+        candidates, question, searched, reader.weights, alike, most=most
+    )
     memories, alone = [], {}
     for each in weighed:
-        if ask.floor and not ranking.tells(each.candidate):
+        if ask.floor and not ranking.is_informative(each.candidate):
             continue
-        memory = recollection(each.candidate, each.match, each.evidence)
+        memory = to_recollection(each.candidate, each.match, each.evidence)
         if (kind := reader.types.scored.get(memory.memory_type)) is not None:
             memory = replace(memory, match=kind.match(memory, ask.query))
         elif each.alone is not None:
             alone[memory.place] = each.alone
         memories.append(memory)
-    helping = ranking.helps(
+    helping = ranking.probability_memory_helps(
         question, telling, searched, reader.weights, needs=question.needs, meant=prepared.meant
     )
-    memories = ranking.shown(
+    memories = ranking.drop_irrelevant(
         memories, ask.floor, helping, reader.types, among=among, asked=ask.memory_types, alone=alone
     )
-    asked = ranking.Asked(now=prepared.moment.now, project_id=ask.project_id, query=ask.query)
+    asked = ranking.RankingQuery(
+        now=prepared.moment.now, project_id=ask.project_id, query=ask.query
+    )
     best = ranking.rank(memories, ask.profile, asked, ranks)
-    return Answer(
+    return RecallResult(
         prepared, rows, candidates, Recollections(best, by_words=prepared.by_words, helps=helping)
     )
 
 
-def _newest(prepared: Sought, rows: Sequence[Row], reader: Reader, distance: Distance) -> Answer:
+def _list_newest(
+    prepared: PreparedQuery, rows: Sequence[Row], reader: RecallConfig, distance: Distance
+) -> RecallResult:
     """The newest, to who asks for nothing in particular: none of them matches."""
     ask = prepared.ask
-    candidates = [row for row in read_columns(rows, distance) if row.key not in ask.exclude]
-    memories = [recollection(row, 0.0, {}) for row in candidates]
+    candidates = [row for row in read_candidates(rows, distance) if row.key not in ask.exclude]
+    memories = [to_recollection(row, 0.0, {}) for row in candidates]
     least = Floor(intended=ask.floor.intended)
-    memories = ranking.shown(memories, least, 1.0, reader.types, among=0, asked=ask.memory_types)
-    return Answer(prepared, rows, candidates, Recollections(memories))
+    memories = ranking.drop_irrelevant(
+        memories, least, 1.0, reader.types, among=0, asked=ask.memory_types
+    )
+    return RecallResult(prepared, rows, candidates, Recollections(memories))
 
 
-def _ordered_again(answers: Sequence[Answer], reader: Reader) -> Flow[None]:
+def _rerank(answers: Sequence[RecallResult], reader: RecallConfig) -> Flow[None]:
     """Let the re-ranker order the best of each again, then the review that it names."""
     reviews = sorted({answer.sought.ask.review for answer in answers if answer.sought.ask.review})
     rankers = [(reader.reviews[name], name) for name in reviews]
@@ -444,7 +463,9 @@ def _ordered_again(answers: Sequence[Answer], reader: Reader) -> Flow[None]:
             answer.memories[:] = best
 
 
-def _fitted(ranked: Sequence[Recollection], ask: RecallQuery, reader: Reader) -> list[Recollection]:
+def _cut_to_limits(
+    ranked: Sequence[Recollection], ask: RecallQuery, reader: RecallConfig
+) -> list[Recollection]:
     """Cut to what was asked for: no repeats, not too many, within the budget.
 
     Into a budget go the most useful by score; of what somebody else ordered, as much as fits.
@@ -453,7 +474,7 @@ def _fitted(ranked: Sequence[Recollection], ask: RecallQuery, reader: Reader) ->
         ranked = budget.deduplicate(ranked, ask.similarity_threshold, reader.words)
     kept = list(ranked[: ask.limit])
     if ask.floor.further[0] and not ask.blank and len(kept) < len(ranked):
-        kept += _beyond(ranked, ask)
+        kept += _extra_memories(ranked, ask)
     kept = [replace(memory, token_count=reader.count_tokens(memory.content)) for memory in kept]
     room = ask.max_tokens
     if room is None:
@@ -468,13 +489,13 @@ def _fitted(ranked: Sequence[Recollection], ask: RecallQuery, reader: Reader) ->
     return affordable
 
 
-def _beyond(ranked: Sequence[Recollection], ask: RecallQuery) -> list[Recollection]:
+def _extra_memories(ranked: Sequence[Recollection], ask: RecallQuery) -> list[Recollection]:
     """What is returned beyond the limit: what was said next, and what matches nearly as well."""
     most, share = ask.floor.further
     best, beyond = ranked[: ask.limit], ranked[ask.limit :]
     following: list[Recollection] = []
     if ask.floor.goes_on:
-        following_best = ranking.said_next(ranked, best, ask.floor.goes_on)
+        following_best = ranking.find_following(ranked, best, ask.floor.goes_on)
         following = [memory for memory in following_best if memory in beyond]
     least = share * max((memory.match for memory in best), default=0.0)
     further = [
@@ -483,7 +504,9 @@ def _beyond(ranked: Sequence[Recollection], ask: RecallQuery) -> list[Recollecti
     return [*following, *further][:most]
 
 
-def _among(answers: Sequence[Recollections], kept: Sequence[Recollection]) -> list[Recollections]:
+def _keep_shown(
+    answers: Sequence[Recollections], kept: Sequence[Recollection]
+) -> list[Recollections]:
     """The answers without what is not kept of them."""
     if len(kept) == sum(map(len, answers)):
         return [*answers]
@@ -494,7 +517,7 @@ def _among(answers: Sequence[Recollections], kept: Sequence[Recollection]) -> li
     return left
 
 
-def find(
+def find_by_key(
     context: MemoryContext, key: str, tiers: Sequence[Tier], store: StoreFlows
 ) -> Flow[list[Candidate]]:
     """Find what who asks sees in the tenant by a key, short_term before working before long_term.
@@ -512,5 +535,5 @@ def find(
     if handle := parse_handle(key):
         calls.append(Call("find_handle", {**params, "handles": [handle]}))
     answers = yield Query(tuple(calls), commit=True)
-    results = (read_columns(rows, store.distance) for rows in answers)
+    results = (read_candidates(rows, store.distance) for rows in answers)
     return next((some for some in results if some), [])

@@ -29,13 +29,13 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, Row, off_loop, rows_o
 from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.recall.ranking import DEFAULT_FLOOR, PROFILES, Floor, Profile
 from langmem_tiers.recall.recall import (
-    Answer,
-    Reader,
+    PreparedQuery,
+    QueryVectors,
+    RecallConfig,
     RecallQuery,
-    Sought,
-    Vectors,
+    RecallResult,
+    prepare_query,
     rank_rows,
-    sought_for,
 )
 from langmem_tiers.store.flows import StoreFlows
 
@@ -55,7 +55,7 @@ _FLOORS: Final = TypeAdapter(Floor)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ranked:
+class RankedMemory:
     """A memory of an answer, as it was ranked."""
 
     key: str
@@ -78,14 +78,14 @@ class Ranked:
         """Its rank and its score."""
         return f"{self.rank}. ({self.score:.4f})"
 
-    def equals(self, other: Ranked) -> bool:
+    def equals(self, other: RankedMemory) -> bool:
         """Whether it is ranked and scored as another one, but for what machines reckon."""
         pairs = ((self.score, other.score), (self.match, other.match))
         same = all(math.isclose(*pair, rel_tol=_SAME, abs_tol=_SAME) for pair in pairs)
         return same and self.rank == other.rank
 
 
-class Recorded(NamedTuple):
+class RecordedRecall(NamedTuple):
     """A recall that was recorded; a row of recorded, the columns are in this order."""
 
     turn: str
@@ -96,10 +96,10 @@ class Recorded(NamedTuple):
     by: Mapping[str, Any]
 
     @property
-    def ranked(self) -> list[Ranked]:
+    def ranked(self) -> list[RankedMemory]:
         """What was answered."""
         return [
-            Ranked(**{**entry, "namespace": tuple(entry["namespace"]), "rank": place})
+            RankedMemory(**{**entry, "namespace": tuple(entry["namespace"]), "rank": place})
             for place, entry in enumerate(self.answered, 1)
         ]
 
@@ -108,7 +108,7 @@ class Recorded(NamedTuple):
         snapshot = json.loads(zlib.decompress(self.seen))
         vector = snapshot["vector"]
         packed = None if vector is None else PackedVector(b64decode(vector))
-        return packed, [_row(row) for row in snapshot["rows"]]
+        return packed, [_parse_row(row) for row in snapshot["rows"]]
 
     def query(self, own: Profile | None) -> RecallQuery:
         """The question with all its arguments, ranked by today's profile of that name.
@@ -130,7 +130,7 @@ class Recorded(NamedTuple):
         return RecallQuery(**{**arguments, "floor": floor, "profile": profile})
 
 
-class Recording(NamedTuple):
+class RecallRecorder(NamedTuple):
     """Records the recalls of one turn, for so many days."""
 
     days: float
@@ -143,7 +143,7 @@ class Recording(NamedTuple):
 
     def keep(
         self,
-        recalls: Sequence[tuple[Answer, Recollections]],
+        recalls: Sequence[tuple[RecallResult, Recollections]],
         before: Sequence[Sequence[Row]],
         moment: Moment,
     ) -> Flow[None]:
@@ -167,7 +167,9 @@ class Recording(NamedTuple):
         for (_, shown), rows in zip(recalls, kept, strict=True):
             shown.recall_id = self.turn if rows else None
 
-    def _call(self, answer: Answer, shown: Recollections, forgotten: int, moment: Moment) -> Call:
+    def _call(
+        self, answer: RecallResult, shown: Recollections, forgotten: int, moment: Moment
+    ) -> Call:
         ask = answer.sought.ask
         held = {each.place for each in answer.memories} - {each.place for each in shown}
         params = {
@@ -180,21 +182,23 @@ class Recording(NamedTuple):
             "now": moment.now,
             "expires_at": moment.now + timedelta(days=self.days),
             "ids": sorted({row[_ID] for row in answer.rows if row[_ID] is not None}),
-            "asked": json.dumps(_asked(answer.sought)),
-            "seen": _packed(answer.sought.vector, answer.rows),
-            "answered": json.dumps([asdict(each) for each in _ranked(answer.memories, held)]),
+            "asked": json.dumps(_query_as_json(answer.sought)),
+            "seen": _pack_seen(answer.sought.vector, answer.rows),
+            "answered": json.dumps(
+                [asdict(each) for each in _rank_memories(answer.memories, held)]
+            ),
             "by": json.dumps({"profile": ask.profile.name}),
             "forgotten": forgotten,
         }
         return Call("record_recall", params)
 
 
-def _ranked(
+def _rank_memories(
     memories: Sequence[Recollection], held: set[tuple[tuple[str, ...], str]]
-) -> list[Ranked]:
+) -> list[RankedMemory]:
     """An answer, of which these are held out."""
     return [
-        Ranked(
+        RankedMemory(
             key=memory.key,
             namespace=memory.namespace,
             rank=place,
@@ -207,13 +211,13 @@ def _ranked(
     ]
 
 
-def seen_in(seen: bytes) -> list[dict[str, Any]]:
+def unpack_seen_rows(seen: bytes) -> list[dict[str, Any]]:
     """What was seen, each by its names: memories, and what is true of all that was searched."""
     snapshot = json.loads(zlib.decompress(seen))
     return [dict(zip(Candidate._fields, row, strict=False)) for row in snapshot["rows"]]
 
 
-def _asked(sought: Sought) -> dict[str, Any]:
+def _query_as_json(sought: PreparedQuery) -> dict[str, Any]:
     """The question as JSON; the floor that holds by default is what holds as it is replayed."""
     ask, otherwise = sought.ask, {"embedding", "profile"}
     return {
@@ -224,12 +228,12 @@ def _asked(sought: Sought) -> dict[str, Any]:
     }
 
 
-def _packed(vector: PackedVector | None, rows: Sequence[Row]) -> bytes:
+def _pack_seen(vector: PackedVector | None, rows: Sequence[Row]) -> bytes:
     snapshot = {"vector": None if vector is None else b64encode(vector.data).decode(), "rows": rows}
     return zlib.compress(json.dumps(snapshot, default=datetime.isoformat).encode(), _LEVEL)
 
 
-def _row(values: Sequence[Any]) -> Row:
+def _parse_row(values: Sequence[Any]) -> Row:
     row = list(values)
     for place in _TIMES:
         row[place] = row[place] and datetime.fromisoformat(row[place])
@@ -245,8 +249,8 @@ class Difference:
 
     key: str
     namespace: tuple[str, ...]
-    then: Ranked | None
-    now: Ranked | None
+    then: RankedMemory | None
+    now: RankedMemory | None
 
     def __str__(self) -> str:
         """Which, and its place and score then and now."""
@@ -262,9 +266,9 @@ class Replay:
     """The turn or the run that it was for."""
     query: str
     at: datetime
-    then: tuple[Ranked, ...]
+    then: tuple[RankedMemory, ...]
     """What was answered, best first, with what the run went without."""
-    now: tuple[Ranked, ...]
+    now: tuple[RankedMemory, ...]
     """What is answered today."""
     differences: tuple[Difference, ...]
 
@@ -285,10 +289,10 @@ class Replay:
         return "\n".join([f"{'equal' if self.equal else 'differs'}: {summary}", *differing])
 
 
-def replay(
+def replay_turn(
     turn: str,
     context: MemoryContext,
-    reader: Reader,
+    reader: RecallConfig,
     store: StoreFlows,
     profile: Profile | None = None,
 ) -> Flow[list[Replay]]:
@@ -305,34 +309,36 @@ def replay(
             "CoordinatorSettings(recall_days=30) they are, for so many days, under the turn's id, "
             "the run_id, or the recall_id of what get_context answered"
         )
-    recorded = [Recorded(*row) for row in rows]
+    recorded = [RecordedRecall(*row) for row in rows]
     replays = []
     for record, ask in [(record, record.query(profile)) for record in recorded]:
         vector, seen = record.opened()
-        moment, vectors = Moment(record.at), Vectors()
+        moment, vectors = Moment(record.at), QueryVectors()
         vectors.failed = record.asked["by_words"]
         index = store.options.index
-        sought = sought_for(replace(ask, embedding=vector), vectors, moment, reader, index)
+        sought = prepare_query(replace(ask, embedding=vector), vectors, moment, reader, index)
         (again,) = yield from rank_rows([sought], [seen], reader, store.distance)
-        replays.append(compared(record, ask.query, again.memories))
+        replays.append(compare_recalls(record, ask.query, again.memories))
     return replays
 
 
-def compared(recorded: Recorded, query: str, answered: Recollections) -> Replay:
+def compare_recalls(recorded: RecordedRecall, query: str, answered: Recollections) -> Replay:
     """Lay today's answer to a recorded recall beside the one of then."""
     then = recorded.ranked
-    now = _ranked(answered, {memory.place for memory in then if memory.held_out})
+    now = _rank_memories(answered, {memory.place for memory in then if memory.held_out})
     return Replay(
         turn=recorded.turn,
         query=query,
         at=recorded.at,
         then=tuple(then),
         now=tuple(now),
-        differences=tuple(_differences(then, now)),
+        differences=tuple(_find_differences(then, now)),
     )
 
 
-def _differences(then: Sequence[Ranked], now: Sequence[Ranked]) -> Iterator[Difference]:
+def _find_differences(
+    then: Sequence[RankedMemory], now: Sequence[RankedMemory]
+) -> Iterator[Difference]:
     before, today = ({memory.place: memory for memory in memories} for memories in (then, now))
     for place in {**before, **today}:
         was, is_ = before.get(place), today.get(place)

@@ -41,7 +41,7 @@ from langmem_tiers.core.values import (
     trust_of,
 )
 from langmem_tiers.postgres.flow import CHARACTERS_ON_LOOP, reading_size
-from langmem_tiers.recall.means import means
+from langmem_tiers.recall.means import classify_message
 from langmem_tiers.store.write import Write
 
 FIELD = "content"
@@ -157,7 +157,7 @@ def to_write(
     if one.trust < 1.0:
         value["trust"] = one.trust
     if (one.speaker or "").lower() in _TALKERS:
-        value[SMALL_TALK] = round(means(one.content).talk, 2)
+        value[SMALL_TALK] = round(classify_message(one.content).talk, 2)
     write = write_of(
         value,
         place=encode_namespace(

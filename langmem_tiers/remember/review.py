@@ -34,7 +34,7 @@ from langmem_tiers.core.threads import (
     run_sync,
 )
 from langmem_tiers.recall.budget import Reranker, Shortlist
-from langmem_tiers.recall.fence import labelled, quoted
+from langmem_tiers.recall.fence import clean_label, escape_fences
 from langmem_tiers.remember.new import NewMemory
 
 _log = logging.getLogger(__name__)
@@ -378,9 +378,9 @@ class Panel:
 
     def _storage(self, memory: NewMemory) -> list[_Review]:
         shown = prompts.REVIEW_MEMORY.format(
-            memory_type=labelled(memory.memory_type or "any"),
-            source=labelled(memory.source),
-            content=quoted(trim_middle(memory.content)),
+            memory_type=clean_label(memory.memory_type or "any"),
+            source=clean_label(memory.source),
+            content=escape_fences(trim_middle(memory.content)),
         )
         several = []
         for one in self._reviewers:
@@ -389,7 +389,10 @@ class Panel:
         return several
 
     def _relevance(self, content: str, query: str) -> list[_Review]:
-        told = {"query": quoted(trim_middle(query)), "content": quoted(trim_middle(content))}
+        told = {
+            "query": escape_fences(trim_middle(query)),
+            "content": escape_fences(trim_middle(content)),
+        }
         shown = prompts.REVIEW_QUERY.format(**told)
         several = []
         for one in self._reviewers:

@@ -31,7 +31,7 @@ from langmem_tiers.core.reading import head_and_tail, split_sentences, stem, wor
 from langmem_tiers.core.structured import aask, ask, trim_middle
 from langmem_tiers.core.values import encode_value
 from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.recall.fence import quoted
+from langmem_tiers.recall.fence import escape_fences
 
 _UTC: Final = "UTC"
 _LONGEST_CUE = 1_000
@@ -534,9 +534,10 @@ def judge_cues(model: BaseChatModel, text: str, cues: Sequence[str]) -> Flow[fro
             and all of it is due still.
     """
     listed = "\n".join(
-        prompts.CUE_ONE.format(number=number, cue=quoted(cue)) for number, cue in enumerate(cues, 1)
+        prompts.CUE_ONE.format(number=number, cue=escape_fences(cue))
+        for number, cue in enumerate(cues, 1)
     )
-    shown = prompts.CUE_SHOWN.format(text=quoted(trim_middle(text)), cues=listed)
+    shown = prompts.CUE_SHOWN.format(text=escape_fences(trim_middle(text)), cues=listed)
     request = (model, ShownCues, [SystemMessage(prompts.CUES_JUDGE), HumanMessage(shown)])
     check = partial(_check_numbers, last=len(cues))
     answer: ShownCues = yield Ask(partial(ask, *request, check), partial(aask, *request, check))

@@ -19,15 +19,22 @@ from langmem_tiers.core.reading import fold_case
 from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.memory.recalling import recall_query
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.budget import TokenCounter, counted
-from langmem_tiers.recall.recall import Vectors
+from langmem_tiers.recall.budget import TokenCounter, checked_count
+from langmem_tiers.recall.recall import QueryVectors
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.turn import trace
-from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_of, written
+from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_lines, write_fragment
 from langmem_tiers.turn.memories import Conversation
-from langmem_tiers.turn.record import LONGEST_TASK, both_ends, told_error
-from langmem_tiers.turn.sources import FunctionSource, answered, items_of
-from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend
+from langmem_tiers.turn.record import LONGEST_TASK, cut_middle, error_text
+from langmem_tiers.turn.sources import FunctionSource, ask_sources, read_items
+from langmem_tiers.turn.turn import (
+    Turn,
+    check_budget,
+    checked_filters,
+    current_record,
+    locked_record,
+    spend_event,
+)
 
 _UNLIMITED: Final = 10**9
 _ANSWERED: Final = "what its source answered"
@@ -138,18 +145,18 @@ def assemble_context(
         BudgetExceededError: if the turn has spent what it may; nothing was asked.
         InvalidInputError: for a filter that no recall takes, or no room for a persona's rules.
     """
-    record = going_on(turn)
+    record = current_record(turn)
     if isinstance(budget, trace.Budget):
         raise errors.InvalidTypeError(
             "budget is a whole number of tokens; a Budget is the turn's: "
             "MemoryOrchestrator(…, budget=Budget(…))"
         )
-    wanted = trace.limit(budget, "budget")
+    wanted = trace.checked_allowance(budget, "budget")
     if not isinstance(prompt, str):
         raise errors.InvalidTypeError(f"prompt is a string, not {type(prompt).__name__}")
     utf8_bytes(prompt, "prompt")
     own = {} if filters is None else checked_filters(filters)
-    check(turn, "assemble a context", tokens=True)
+    check_budget(turn, "assemble a context", tokens=True)
     left = turn.get_budget_status().seconds_left
     metadata = {
         **asdict(turn.context),
@@ -157,32 +164,32 @@ def assemble_context(
         "mode": turn.mode,
         "filters": {**turn.settings.default_filters, **own},
         "now": turn.now,
-        "vectors": Vectors(),
+        "vectors": QueryVectors(),
         "messages": _checked_list(messages, "messages"),
         "tools": _checked_list(tools, "tools"),
         "show_messages": checked_flag(show_messages, "show_messages"),
-        "budget": _room(turn, wanted),
+        "budget": _token_limit(turn, wanted),
         "seconds": turn.settings.source_seconds,
         "deadline": None if left is None else monotonic() + left,
     }
     beginning = turn.memory.tiered_store.options.bounds.beginning(prompt)
     recall_query(turn.memory, beginning, **metadata["filters"])
-    return _assembled(turn, prompt, wanted, metadata)
+    return _assemble(turn, prompt, wanted, metadata)
 
 
-def _assembled(
+def _assemble(
     turn: Turn, prompt: str, wanted: int | None, metadata: Mapping[str, Any]
 ) -> Flow[Assembled]:
     """Ask, fit, and keep in the record what is shown."""
     sections: dict[str, Section] = {}
     failed: dict[str, str] = {}
-    for _, stage_group in groupby(turn.layout.stages, partial(_alone, turn)):
+    for _, stage_group in groupby(turn.layout.stages, partial(_group_key, turn)):
         about = {**metadata, "sections": dict(sections)}
-        sections |= yield from _asked(turn, [*stage_group], prompt, about, failed)
+        sections |= yield from _ask_stages(turn, [*stage_group], prompt, about, failed)
     gate, stages = turn.memory.gate, turn.layout.stages
-    with changing(turn) as record:  # another call may have spent or ended it meanwhile
-        room = _room(turn, wanted)
-        assembled = fit(
+    with locked_record(turn) as record:  # another call may have spent or ended it meanwhile
+        room = _token_limit(turn, wanted)
+        assembled = fit_sections(
             [(stage, sections[stage.source]) for stage in stages if stage.source not in failed],
             layout=turn.layout,
             budget=room,
@@ -191,12 +198,12 @@ def _assembled(
             spent=0 if room == wanted else record.tokens,
         )
         broken = metadata["vectors"].failed
-        by_words = None if broken is None else trace.shown(broken, gate)
+        by_words = None if broken is None else trace.redact(broken, gate)
         assembled = replace(assembled, failed=failed, by_words=by_words)
         for name, why in failed.items():
             record.refuse(f"ask the source {name!r}", why, turn.now)
         kept = replace_unstorable(keepable(prompt, gate.policy, gate.detectors))
-        record.prompt = record.prompt or both_ends(kept)
+        record.prompt = record.prompt or cut_middle(kept)
         record.tokens += assembled.tokens
         record.show(assembled.fragments)
         detail = {
@@ -206,20 +213,20 @@ def _assembled(
             "sections": dict(assembled.sources),
             "fragments": [decision.provenance() for decision in assembled.decisions],
         }
-        spend(turn, "assembled", assembled.reason(room), **detail)
+        spend_event(turn, "assembled", assembled.reason(room), **detail)
     if assembled.nothing_fits:
         _log.warning("a context is empty: %s", assembled.reason(room))
     return assembled
 
 
-def _alone(turn: Turn, stage: Stage) -> str | None:
+def _group_key(turn: Turn, stage: Stage) -> str | None:
     """Tell stages apart; the functions that the layout has no stage for are asked together."""
     beside = stage.source in turn.beside
     together = beside and isinstance(turn.sources[stage.source], FunctionSource)
     return None if together else stage.source
 
 
-def _asked(
+def _ask_stages(
     turn: Turn,
     stages: Sequence[Stage],
     prompt: str,
@@ -237,8 +244,8 @@ def _asked(
     spent = f"TimeoutError: the turn's {seconds:g} seconds were spent before it answered"
     left = None if metadata["deadline"] is None else metadata["deadline"] - monotonic()
     sections = {stage.source: Section() for stage in stages}
-    if _is_over(metadata):
-        late = [stage.source for stage in stages if _waits(turn.sources[stage.source], metadata)]
+    if _is_time_spent(metadata):
+        late = [stage.source for stage in stages if _may_wait(turn.sources[stage.source], metadata)]
         failed |= dict.fromkeys(late, spent)
         stages = [stage for stage in stages if stage.source not in late]
     limit = min(
@@ -252,24 +259,24 @@ def _asked(
         )
         for stage in stages
     ]
-    answers = (yield from answered(asked, prompt, turn.memory)) if asked else []
+    answers = (yield from ask_sources(asked, prompt, turn.memory)) if asked else []
     for stage, (answer, error) in zip(stages, answers, strict=True):
         try:
-            sections[stage.source] = _section_of(answer, stage, error)
+            sections[stage.source] = _to_section(answer, stage, error)
         except Exception as wrong:  # a user's source, and a model, can raise anything
             source = stage.source
-            if _is_raised(wrong, ours=source not in turn.own_sources):
+            if _ends_context(wrong, ours=source not in turn.own_sources):
                 wrong.add_note(f"raised by the source {source!r} of the turn")
                 raise
-            over = isinstance(wrong, TimeoutError) and _is_over(metadata)
-            why = spent if over else trace.shown(told_error(wrong), turn.memory.gate)
-            failed[source] = both_ends(why, LONGEST_TASK)
+            over = isinstance(wrong, TimeoutError) and _is_time_spent(metadata)
+            why = spent if over else trace.redact(error_text(wrong), turn.memory.gate)
+            failed[source] = cut_middle(why, LONGEST_TASK)
             _log.warning("the source %r of a turn failed: %s", source, failed[source])
             _log.debug("the source %r of a turn failed", source, exc_info=wrong)
     return sections
 
 
-def _is_raised(error: Exception, *, ours: bool) -> bool:
+def _ends_context(error: Exception, *, ours: bool) -> bool:
     """Tell whether an error of a source ends the context; a failing model may recover.
 
     So does what LangGraph, where it runs the turn, raises to stop: a source may ask a person.
@@ -280,19 +287,19 @@ def _is_raised(error: Exception, *, ours: bool) -> bool:
     return (ours and mistaken) or stops or isinstance(error, _GOING_ON)
 
 
-def _is_over(metadata: Mapping[str, Any]) -> bool:
+def _is_time_spent(metadata: Mapping[str, Any]) -> bool:
     """Tell whether the turn's seconds are spent."""
     return metadata["deadline"] is not None and metadata["deadline"] - monotonic() < _MOMENT
 
 
-def _waits(source: Any, metadata: Mapping[str, Any]) -> bool:
+def _may_wait(source: Any, metadata: Mapping[str, Any]) -> bool:
     """Tell whether a source may take time."""
     if isinstance(source, FunctionSource):
         return source.waits
     return not (isinstance(source, Conversation) and metadata["messages"] is not None)
 
 
-def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
+def _to_section(answer: Any, stage: Stage, error: Exception | None) -> Section:
     """Make a section of an answer; a text is data and stays, but for the stage's own title."""
     if error is not None:
         raise error
@@ -301,26 +308,26 @@ def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
     if isinstance(answer, Section):
         return answer
     if isinstance(answer, str):
-        title, _, rest = _unframed(answer).partition("\n")
-        text = _unframed(rest if title.strip() == stage.title.strip() else answer)
+        title, _, rest = _strip_blank_lines(answer).partition("\n")
+        text = _strip_blank_lines(rest if title.strip() == stage.title.strip() else answer)
         fragment = Fragment(text=text, source=stage.source, rationale=_ANSWERED, formatted=True)
         return Section((fragment,) if text else ())
     if isinstance(answer, Mapping) and "items" in answer:
-        return Section(tuple(items_of(answer, stage.source, _ANSWERED)))
+        return Section(tuple(read_items(answer, stage.source, _ANSWERED)))
     raise errors.InvalidTypeError(
         f"the source {stage.source!r} answers a text, a Section or None, not "
         f"{type(answer).__name__}"
     )
 
 
-def _unframed(text: str) -> str:
+def _strip_blank_lines(text: str) -> str:
     """Strip empty lines before a text and spaces after it; its first line stays indented."""
     lines = replace_unstorable(text).rstrip().splitlines()
     kept_lines = dropwhile(lambda line: not line.strip(), lines)
     return "\n".join(kept_lines)
 
 
-def _room(turn: Turn, wanted: int | None) -> int:
+def _token_limit(turn: Turn, wanted: int | None) -> int:
     """The tokens that a context may have: as many as are wanted, and as are left."""
     left = turn.get_budget_status().tokens_left
     return min(tokens for tokens in (wanted, left, _UNLIMITED) if tokens is not None)
@@ -337,7 +344,7 @@ def _checked_list(value: Sequence[Any] | None, what: str) -> Sequence[Any] | Non
 # What fits
 
 
-def fit(
+def fit_sections(
     filled: Sequence[tuple[Stage, Section]],
     *,
     layout: Layout,
@@ -390,14 +397,14 @@ def fit(
 
 
 @dataclass(slots=True, eq=False)
-class _Piece:
+class _PagePiece:
     """A fragment of a stage, and what becomes of it."""
 
     stage: Stage
     fragment: Fragment
     taken: bool = False
     reason: str = ""
-    original: _Piece | None = None
+    original: _PagePiece | None = None
     """What says the same before it, of a memory."""
     needless: bool = False
     """Whether the model reads it anyway."""
@@ -414,7 +421,7 @@ class _Piece:
 
     def says(self, fragment: Fragment) -> None:
         """Say this much of it."""
-        self.fragment, self.written = fragment, written(fragment, self.stage)
+        self.fragment, self.written = fragment, write_fragment(fragment, self.stage)
 
     @property
     def precedence(self) -> tuple[bool, float]:
@@ -434,18 +441,18 @@ class _Page:
         budget: int,
     ) -> None:
         self.pieces = [
-            _Piece(stage, fragment)
+            _PagePiece(stage, fragment)
             for stage, section in filled
-            for fragment in [*section] or ([_nothing(stage)] if stage.empty else [])
+            for fragment in [*section] or ([_empty_fragment(stage)] if stage.empty else [])
         ]
-        self.count = cache(partial(counted, count_tokens=count_tokens))
+        self.count = cache(partial(checked_count, count_tokens=count_tokens))
         self._gap, self._budget = gap, budget
         self._left = budget
         """The tokens that are left of it."""
 
     def find_repeats(self, query: str) -> None:
         """Find of each memory what says the same before it, and what the model reads anyway."""
-        seen: dict[object, _Piece] = {}
+        seen: dict[object, _PagePiece] = {}
         for piece in self.pieces:
             fragment, memory = piece.fragment, piece.fragment.memory
             if memory is not None:
@@ -460,7 +467,7 @@ class _Page:
             for each in piece.said:
                 seen.setdefault(each, piece)
 
-    def stand(self, piece: _Piece, spent: int) -> None:
+    def stand(self, piece: _PagePiece, spent: int) -> None:
         """Take what stands in any case, cut if need be.
 
         Together with all else that does, it fits as a whole; else there is no context.
@@ -489,10 +496,10 @@ class _Page:
         first = min((stage.rank for stage in stages), default=0)
         best = min(memories, key=lambda piece: piece.precedence, default=None)
 
-        def is_best(piece: _Piece) -> bool:  # or says the same before it
+        def is_best(piece: _PagePiece) -> bool:  # or says the same before it
             return best is not None and piece in (best, best.original)
 
-        def turn(piece: _Piece) -> tuple[bool, float]:
+        def turn(piece: _PagePiece) -> tuple[bool, float]:
             late = piece.fragment.memory is not None and piece.fragment.rank > 0
             return (False, first + 0.5) if is_best(piece) else (late, piece.stage.rank)
 
@@ -505,7 +512,7 @@ class _Page:
         for piece in waiting:
             self._take(piece, self._left)
 
-    def _take(self, piece: _Piece, room: int) -> int:
+    def _take(self, piece: _PagePiece, room: int) -> int:
         """Take a piece, if the text as a whole grows by no more than there is room for.
 
         Of what is no memory each stands for itself, whatever else says the same.
@@ -534,7 +541,7 @@ class _Page:
         )
         return 0
 
-    def cost(self, piece: _Piece) -> int:
+    def cost(self, piece: _PagePiece) -> int:
         """Return what a piece counts by itself."""
         return self.count(piece.written + "\n")
 
@@ -552,17 +559,17 @@ class _Page:
         for source, source_pieces in groupby(taken, key=lambda piece: piece.stage.source):
             pieces = [*source_pieces]
             stage, runs = pieces[0].stage, []
-            whole, tail = fence_of(stage)
+            whole, tail = fence_lines(stage)
             for data, run in groupby(pieces, key=lambda piece: piece.fragment.data):
                 text = stage.between.join(piece.written for piece in run)
                 head = _HEAD_AGAIN if explained and not stage.dialogue else whole
                 runs.append(f"{head}\n{text}\n{tail}" if data else text)
                 explained = explained or (data and not stage.dialogue)
-            empty = [piece.fragment for piece in pieces] == [_nothing(stage)]
+            empty = [piece.fragment for piece in pieces] == [_empty_fragment(stage)]
             yield source, stage.empty if empty else f"{stage.title}{self._gap}" + "\n".join(runs)
 
 
-def _nothing(stage: Stage) -> Fragment:
+def _empty_fragment(stage: Stage) -> Fragment:
     """Return what stands in the place of a section that says nothing."""
     return Fragment(
         text=stage.empty, source=stage.source, rationale="its source answered nothing", data=False

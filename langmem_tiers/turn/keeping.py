@@ -15,11 +15,25 @@ from langmem_tiers.remember.gate import Decision, Gate, Verdict, route, trust_in
 from langmem_tiers.remember.new import NewMemory, read_once
 from langmem_tiers.remember.pipeline import result_of
 from langmem_tiers.state.state import GOAL, ProgressDelta, StateOwner, read_snapshot, state_to_json
-from langmem_tiers.turn.record import Invocation, TurnRecord, called
-from langmem_tiers.turn.trace import as_json, beginning, discreet, ended_call, shown
-from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend
+from langmem_tiers.turn.record import Invocation, TurnRecord, read_tool_call
+from langmem_tiers.turn.trace import (
+    redact,
+    redact_verdict,
+    redacted_beginning,
+    to_json_fields,
+    turn_ended_call,
+)
+from langmem_tiers.turn.turn import (
+    Route,
+    Turn,
+    check_budget,
+    current_record,
+    locked_record,
+    note_event,
+    spend_event,
+)
 
-_Judged = tuple[NewMemory, Verdict]
+_ScreenedMemory = tuple[NewMemory, Verdict]
 _NAMED = 5
 """The most goals that an error names: our own choice."""
 
@@ -90,8 +104,8 @@ def track_tool_invocation(
         BudgetExceededError: if the turn has spent what it may; it was not tracked.
         InvalidInputError: for a tool without a name.
     """
-    going_on(turn)
-    invocation, whole = called(
+    current_record(turn)
+    invocation, whole = read_tool_call(
         tool_name,
         parameters,
         result,
@@ -102,7 +116,9 @@ def track_tool_invocation(
     )
     gate = turn.memory.gate
     trust = trust_in(NewMemory(content=whole, source=Source.TOOL), gate.policy)
-    with changing(turn) as record:  # what a tool brought is heard, whether its call is kept or not
+    with locked_record(
+        turn
+    ) as record:  # what a tool brought is heard, whether its call is kept or not
         record.heard = min(record.heard, trust)
         why_not = None
         if not turn.settings.enable_tool_tracking:
@@ -114,11 +130,11 @@ def track_tool_invocation(
         for call in record.calls:
             if call_id is not None and call.call_id == invocation.call_id:
                 return Tracked(tracked=True, key=call.key, reason="tracked before")
-        check(turn, "track a tool call")
-        return _track(turn, record, invocation, whole)
+        check_budget(turn, "track a tool call")
+        return _keep_call(turn, record, invocation, whole)
 
 
-def _track(turn: Turn, record: TurnRecord, invocation: Invocation, whole: str) -> Tracked:
+def _keep_call(turn: Turn, record: TurnRecord, invocation: Invocation, whole: str) -> Tracked:
     """Keep a tool call that was checked; `whole` is what was told of it before it was cut.
 
     It happened, so it may say little, or what is known, and nobody reviews it. Private data is
@@ -136,23 +152,23 @@ def _track(turn: Turn, record: TurnRecord, invocation: Invocation, whole: str) -
     gate = replace(
         gate, policy=lenient, reviewers=None, detectors=(lambda _: findings,), panel=None
     )
-    verdict = discreet(gate.of(memory), memory, gate)
-    stored = _passed(memory, verdict, gate)
+    verdict = redact_verdict(gate.of(memory), memory, gate)
+    stored = _memory_as_stored(memory, verdict, gate)
     kept = [] if stored is None else [stored]
     writes = [turn.memory.pipeline.checked(each, turn.context) for each in kept]
     record.calls.append(call)
     record.wanted.append(record.wish(turn.context, call.key, memory.content))
     record.pending += kept
-    tool, failed = shown(call.tool, turn.memory.gate), call.error is not None
+    tool, failed = redact(call.tool, turn.memory.gate), call.error is not None
     why = f"{tool} {'failed' if failed else 'answered'}"
     about = {"tool": tool, "seconds": call.seconds, "relevance": call.relevance, "failed": failed}
     held = verdict.decision is not Decision.ACCEPT
     if held:
         why = f"{why}; {verdict.reason}"
-        about |= beginning(memory, gate)
+        about |= redacted_beginning(memory, gate)
     if not kept:
         about["refused"] = True
-    spend(turn, "tracked", why, *writes, **about)
+    spend_event(turn, "tracked", why, *writes, **about)
     key = call.key if kept else None
     return Tracked(tracked=True, key=key, reason=why, quarantined=bool(kept and held))
 
@@ -180,20 +196,20 @@ def memorize(
         InvalidInputError: if it cannot be stored, or its source is missing or itself pending; the
             rest of what is pending stays so.
     """
-    going_on(turn)
-    memory = _as_memory(turn, item, metadata)
+    current_record(turn)
+    memory = _to_memory(turn, item, metadata)
     turn.memory.pipeline.checked(memory, turn.context)
-    return _memorized(turn, memory)
+    return _memorize_checked(turn, memory)
 
 
-def _memorized(turn: Turn, memory: NewMemory) -> Flow[Memorized]:
+def _memorize_checked(turn: Turn, memory: NewMemory) -> Flow[Memorized]:
     """Put to the gate what was checked."""
     (why,) = yield from unit(turn.memory.pipeline.lacking([memory], turn.context))
     if why is not None and not (yield from unit(_was_committed(turn))):
         raise InvalidInputError(f"{why}; it is not kept, and what is pending stays so")
     # it has a name from then on that a retry has too; what the gate does not see is not wanted
-    with changing(turn) as record:
-        check(turn, "memorize")
+    with locked_record(turn) as record:
+        check_budget(turn, "memorize")
         named_memory = replace(memory, key=memory.key or record.key("item", record.spent))
         record.spent += 1
         wish = record.wish(
@@ -205,16 +221,16 @@ def _memorized(turn: Turn, memory: NewMemory) -> Flow[Memorized]:
         )
         record.wanted.append(wish)
     try:
-        route = _route_of(turn, memory)
-        screened, *again = yield from _screened(turn, named_memory, route)
-        with changing(turn) as record:
-            return _append(turn, record, screened, again, route)
+        route = _choose_route(turn, memory)
+        screened, *again = yield from _screen(turn, named_memory, route)
+        with locked_record(turn) as record:
+            return _keep_screened(turn, record, screened, again, route)
     except BaseException:
         record.wanted.remove(wish)
         raise
 
 
-def _as_memory(
+def _to_memory(
     turn: Turn, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None
 ) -> NewMemory:
     """An item as a memory that can be read again; it has no type where none was named.
@@ -226,7 +242,7 @@ def _as_memory(
     if item_fields.get("memory_type") is None:
         memory = replace(memory, memory_type=None)
     memory = read_once(memory, turn.memory.tiered_store.options.bounds)
-    heard = going_on(turn).heard
+    heard = current_record(turn).heard
     if heard < 1.0 and item_fields.get("source") not in PERSON_SOURCES:
         source = memory.source if "source" in item_fields else Source.AGENT
         memory = replace(memory, source=source, trust=min(memory.trust, heard))
@@ -238,7 +254,7 @@ def _as_memory(
     return replace(memory, metadata={**memory.metadata, **metadata})
 
 
-def _route_of(turn: Turn, memory: NewMemory) -> Route:
+def _choose_route(turn: Turn, memory: NewMemory) -> Route:
     """To its type; without one, where the turn's router sends it, else where it goes by itself.
 
     A router that has no say answers None: an agent memorizes what it intends, or wants to know.
@@ -266,13 +282,13 @@ def _route_of(turn: Turn, memory: NewMemory) -> Route:
     return Route(destinations=(to,))
 
 
-def _screened(turn: Turn, memory: NewMemory, to: Route) -> Flow[list[_Judged]]:
+def _screen(turn: Turn, memory: NewMemory, to: Route) -> Flow[list[_ScreenedMemory]]:
     """Screen something, and what repeats a memory that the turn replaces or evicts with it.
 
     It is screened as any write is, for the strictest type that it goes to, beside what the turn
     was shown.
     """
-    record, gate = going_on(turn), turn.memory.gate
+    record, gate = current_record(turn), turn.memory.gate
     new = {each.key: each.content for each in record.pending if each.key is not None}
     leaving = {**dict.fromkeys((*record.evicted, *to.evicted)), **new}
     types = [each.memory_type for each in to.destinations]
@@ -286,14 +302,16 @@ def _screened(turn: Turn, memory: NewMemory, to: Route) -> Flow[list[_Judged]]:
     pipeline = turn.memory.pipeline
     memories, writes = yield from pipeline.validated(memories, turn.context)
     verdicts = yield from unit(pipeline.screened(memories, writes, turn.context, leaving))
-    verdict, *others = (discreet(*each, gate) for each in zip(verdicts, memories, strict=True))
+    verdict, *others = (
+        redact_verdict(*each, gate) for each in zip(verdicts, memories, strict=True)
+    )
     if verdict.stored and not types:
         nowhere = "routed: its router keeps it nowhere"
         verdict = replace(verdict, decision=Decision.REJECT, reason=nowhere, destination=None)
     return list(zip(memories, (verdict, *others), strict=True))
 
 
-def _passed(memory: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
+def _memory_as_stored(memory: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
     """A memory as it is stored; None if it is refused.
 
     It says how far it is trusted and why it is quarantined, so that its write does so too.
@@ -311,8 +329,12 @@ def _passed(memory: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None
     )
 
 
-def _append(
-    turn: Turn, record: TurnRecord, judged: _Judged, again: Sequence[_Judged], to: Route
+def _keep_screened(
+    turn: Turn,
+    record: TurnRecord,
+    judged: _ScreenedMemory,
+    again: Sequence[_ScreenedMemory],
+    to: Route,
 ) -> Memorized:
     """Add what passed to what is pending, once for each type that it goes to, and note the verdict.
 
@@ -321,7 +343,7 @@ def _append(
     gate, context, checked = turn.memory.gate, turn.context, turn.memory.pipeline.checked
     memory, verdict = judged
     passing = [
-        _passed(memory, replace(verdict, destination=each), gate)
+        _memory_as_stored(memory, replace(verdict, destination=each), gate)
         for each in (to.destinations if verdict.stored else ())
     ]
     kept = [
@@ -341,27 +363,27 @@ def _append(
     memorized = Memorized(**{**shared, "stored": False}, pending=result.stored)
     record.pending += kept
     record.evicted += memorized.evicted
-    repeated = as_json(replace(memory, recalled=())) if verdict.repeated else {}
+    repeated = to_json_fields(replace(memory, recalled=())) if verdict.repeated else {}
     record.echoes += [
         {"key": key, "namespace": place.namespace, "memory": repeated}
         for place, key in verdict.repeated
     ]
-    about = _judgement(memorized)
+    about = _verdict_detail(memorized)
     if not kept or memorized.quarantined:
-        about |= beginning(memory, gate)
+        about |= redacted_beginning(memory, gate)
     why = "; ".join(dict.fromkeys(each.reason for each in to.destinations))
     reason = why if memorized.reason == "stored" else memorized.reason
-    note(turn, "memorized" if kept else "refused", reason, *writes[:1], **about)
+    note_event(turn, "memorized" if kept else "refused", reason, *writes[:1], **about)
     for untold, repeat_verdict in again if kept else ():
-        if (more := _passed(untold, repeat_verdict, gate)) is not None:
+        if (more := _memory_as_stored(untold, repeat_verdict, gate)) is not None:
             record.echoes = [each for each in record.echoes if each["memory"]["key"] != more.key]
             record.pending.append(more)
             why = "what it repeats is replaced or evicted by the turn"
-            note(turn, "memorized", why, checked(more, context), keys=[more.key])
+            note_event(turn, "memorized", why, checked(more, context), keys=[more.key])
     return memorized
 
 
-def _judgement(memorized: Memorized) -> dict[str, Any]:
+def _verdict_detail(memorized: Memorized) -> dict[str, Any]:
     """Return what the gate said, as JSON for the trace."""
     detail = {
         "destinations": [each.memory_type for each in memorized.destinations],
@@ -394,16 +416,16 @@ def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> Flow[N
         InvalidInputError: for a wrong delta, or a goal that is not set; the rest of what is pending
             stays so. The commit refuses a step whose goal is closed by then, by itself.
     """
-    going_on(turn)
+    current_record(turn)
     goal = checks.checked_name(goal_id, "goal_id")
     step = ProgressDelta(delta=delta, reason=reason, at=turn.now)
-    step = replace(step, reason=shown(step.reason, turn.memory.gate))
-    with changing(turn):
-        check(turn, "note progress")
-    return _noted(turn, goal, step)
+    step = replace(step, reason=redact(step.reason, turn.memory.gate))
+    with locked_record(turn):
+        check_budget(turn, "note progress")
+    return _note_step(turn, goal, step)
 
 
-def _noted(turn: Turn, goal: str, step: ProgressDelta) -> Flow[None]:
+def _note_step(turn: Turn, goal: str, step: ProgressDelta) -> Flow[None]:
     """Note a step that was checked, if its goal is there."""
     snapshot = yield from unit(
         read_snapshot(StateOwner.from_context(turn.context), turn.now, kinds=(GOAL,))
@@ -413,15 +435,15 @@ def _noted(turn: Turn, goal: str, step: ProgressDelta) -> Flow[None]:
         named = ", ".join(short(name) for name in goals[:_NAMED])
         more = f", or name one of {named}{', …' if len(goals) > _NAMED else ''}" if goals else ""
         raise InvalidInputError(f"there is no goal {short(goal)}: set it first{more}")
-    with changing(turn) as record:
-        check(turn, "note progress")
+    with locked_record(turn) as record:
+        check_budget(turn, "note progress")
         name = record.key("goal", len(record.goals))
         record.goals.append({"goal": goal, **state_to_json(replace(step, delta_id=name))})
         record.wanted.append(record.wish(turn.context, name, goal, step.delta, step.reason))
-        spend(turn, "progressed", step.reason, goal=goal, delta=step.delta, delta_id=name)
+        spend_event(turn, "progressed", step.reason, goal=goal, delta=step.delta, delta_id=name)
 
 
 def _was_committed(turn: Turn) -> Flow[bool]:
     """Tell whether a committed turn is tried again; the commit then says what it stored."""
-    (rows,) = yield Query((ended_call(turn.context, going_on(turn).turn),), commit=True)
+    (rows,) = yield Query((turn_ended_call(turn.context, current_record(turn).turn),), commit=True)
     return bool(rows)

@@ -15,7 +15,7 @@ from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.reading import word_set
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import replace_unstorable
-from langmem_tiers.recall.fence import fields_of, indented, labelled, quoted
+from langmem_tiers.recall.fence import clean_label, escape_fences, indent_lines, layout_fields
 
 CUT: Final = "[…]"
 """Stands where a text was cut."""
@@ -69,7 +69,7 @@ class Fragment:
             key=memory.key,
             rank=rank,
             memory=memory,
-            fields=fields_of(memory),
+            fields=layout_fields(memory),
         )
 
     def shortened(self, fits: Callable[[str], bool]) -> Fragment:
@@ -81,7 +81,7 @@ class Fragment:
 
         def beginning(characters: int) -> str:
             body = self.text[begin : begin + characters]
-            return f"{self.text[:begin]}{_whole_words(body)}{CUT}{self.text[end:]}"
+            return f"{self.text[:begin]}{_cut_to_words(body)}{CUT}{self.text[end:]}"
 
         most = bisect_left(
             range(1, end - begin), 1, key=lambda characters: not fits(beginning(characters))
@@ -95,7 +95,7 @@ class Fragment:
         return {name: replace_unstorable(getattr(self, name)) for name in names}
 
 
-def _whole_words(body: str) -> str:
+def _cut_to_words(body: str) -> str:
     """A text that ends with a word and a space, unless its last word is a long one."""
     short = body.rstrip()
     if short == body and len(words := body.rsplit(maxsplit=1)) > 1 and len(words[1]) < _LONG_WORD:
@@ -246,27 +246,27 @@ class Layout:
         return replace(self, stages=stages)
 
 
-def written(fragment: Fragment, stage: Stage) -> str:
+def write_fragment(fragment: Fragment, stage: Stage) -> str:
     """Write a fragment as its stage does; data cannot end its fence, nor begin another entry.
 
     A formatted one stays as it is. So does one without fields where an item of ours names some.
     """
     if not fragment.data:
         return fragment.text
-    content, item = quoted(fragment.text), stage.item
+    content, item = escape_fences(fragment.text), stage.item
     names = ("source", "version", "key")
-    labels = {name: labelled(getattr(fragment, name) or "") for name in names}
+    labels = {name: clean_label(getattr(fragment, name) or "") for name in names}
     if not fragment.fields and item == VERBATIM:
         return prompts.RECALLED_FROM.format_map({**labels, "content": content})
     if fragment.formatted or (not fragment.fields and item in _OWN_ITEMS):
         return content
     alone = item == VERBATIM or "\n{content}\n" in item
-    escaped = {name: quoted(value) for name, value in fragment.fields.items()}
+    escaped = {name: escape_fences(value) for name, value in fragment.fields.items()}
     values = {**dict.fromkeys(FIELDS, ""), **labels, **escaped}
-    return item.format_map({**values, "content": content if alone else indented(content)})
+    return item.format_map({**values, "content": content if alone else indent_lines(content)})
 
 
-def fence_of(stage: Stage) -> tuple[str, str]:
+def fence_lines(stage: Stage) -> tuple[str, str]:
     """Return what begins and ends the data of a stage."""
     return (
         (prompts.DIALOGUE_HEAD, prompts.DIALOGUE_TAIL)

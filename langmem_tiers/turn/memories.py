@@ -27,9 +27,9 @@ from langmem_tiers.memory import recalling as recalls
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import recall_query
 from langmem_tiers.postgres.flow import Flow, single, unit
-from langmem_tiers.recall.fence import brief, fields_of, labelled
+from langmem_tiers.recall.fence import clean_label, layout_fields, short_label
 from langmem_tiers.recall.matching import Candidate
-from langmem_tiers.recall.recall import RecallQuery, Vectors
+from langmem_tiers.recall.recall import QueryVectors, RecallQuery
 from langmem_tiers.state.state import MAX_MESSAGES, Message, StateOwner, read_snapshot
 from langmem_tiers.turn.layout import CUT, EPISODES, Fragment, Section
 
@@ -82,7 +82,7 @@ class MemorySource:
         options = dict(metadata["options"])
         beginning = memory.tiered_store.options.bounds.beginning(prompt)
         stages = options.pop("informed_by", ())
-        types = _types(options, metadata["filters"], memory)
+        types = _allowed_types(options, metadata["filters"], memory)
         if types == []:
             return Section()
         if options.pop("own", False) and metadata["agent_id"] is not None:
@@ -91,8 +91,12 @@ class MemorySource:
         asked = {**options, **metadata["filters"], "memory_types": types}
         ask = recall_query(memory, beginning, **asked)
         alone = ask.blank or ask.max_tokens is not None
-        questions = {} if alone else circumstances(metadata["sections"], stages)
-        recalled = unit(_recalled(ask, questions, metadata, memory, newest=newest and not alone))
+        questions = {} if alone else circumstance_queries(metadata["sections"], stages)
+        recalled = unit(
+            _recall_with_circumstances(
+                ask, questions, metadata, memory, newest=newest and not alone
+            )
+        )
         about = {"query": beginning, "informed_by": questions or None, **asked}
         memories = yield from trace_recall(f"recall {self.name}", memory, about, recalled)
         late = [
@@ -104,7 +108,7 @@ class MemorySource:
         )
 
 
-def _recalled(
+def _recall_with_circumstances(
     ask: RecallQuery,
     questions: Mapping[str, str],
     metadata: Mapping[str, Any],
@@ -123,7 +127,7 @@ def _recalled(
         ),
     ]
     asks += [replace(ask, query="", embedding=None)] if newest else []
-    vectors: Vectors = metadata["vectors"]
+    vectors: QueryVectors = metadata["vectors"]
     turn = metadata["turn"]
     if ask.blank:
         # shown, whatever is asked
@@ -143,7 +147,7 @@ def _recalled(
         informed = [
             [memory for memory in each if memory.match >= LEAST_INFORMED_MATCH] for each in informed
         ]
-    memories = together(direct, dict(zip(questions, informed, strict=True)), ask.limit)
+    memories = merge_circumstances(direct, dict(zip(questions, informed, strict=True)), ask.limit)
     yield from store.flows.mark_read(
         [rows[memory.place] for memory in memories], store.flows.moment()
     )
@@ -152,7 +156,7 @@ def _recalled(
     return [*memories, *others][: ask.limit]
 
 
-def _types(
+def _allowed_types(
     options: dict[str, Any], filters: Mapping[str, Any], memory: MemoryCoordinator
 ) -> list[str] | None:
     """The memory types that a stage may recall, as far as the filters let it."""
@@ -166,7 +170,7 @@ def _types(
     return [name for name in own if wanted is None or name in wanted]
 
 
-def circumstances(
+def circumstance_queries(
     sections: Mapping[str, Section], stages: Iterable[str | Sequence[str]]
 ) -> dict[str, str]:
     """Return what these stages said, as questions, as far as they said anything; several share one.
@@ -193,7 +197,7 @@ def circumstances(
     return questions
 
 
-def together(
+def merge_circumstances(
     direct: Sequence[Recollection], informed: Mapping[str, Sequence[Recollection]], limit: int
 ) -> list[Recollection]:
     """Return what answers the prompt, and what does in its circumstances, best first.
@@ -238,7 +242,9 @@ class Conversation:
         messages = metadata["messages"]
         seen = messages is not None and not metadata["show_messages"]
         fragments = (
-            (yield from _known(metadata, memory)) if messages is None else list(_said(messages))
+            (yield from _read_session(metadata, memory))
+            if messages is None
+            else list(_message_fragments(messages))
         )
         last_role = fragments[-1].fields["speaker"].lower() if fragments else ""
         if last_role not in ASSISTANT_ROLES and fragments and fragments[-1].text == prompt:
@@ -246,18 +252,18 @@ class Conversation:
         fragments = [
             fragment
             for fragment in fragments
-            if _recent(fragment, metadata["now"], options.get("minutes"))
+            if _is_recent(fragment, metadata["now"], options.get("minutes"))
         ]
         begin = max(0, len(fragments) - options.get("limit", _LIMIT))
         older = fragments[:begin] if options.get("summary", True) else []
         ages = zip(range(len(fragments) - begin, 0, -1), fragments[begin:], strict=True)
         # the newest get room first; the summary comes after the last exchange
         last = [replace(fragment, rank=age) for age, fragment in ages]
-        summary = [_summary(older)] if older else []
+        summary = [_sum_up(older)] if older else []
         return Section(tuple(replace(fragment, seen=seen) for fragment in (*summary, *last)))
 
 
-def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[Fragment]]:
+def _read_session(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[Fragment]]:
     """Find what was said by the last hour's messages; without any, by the session's memories.
 
     Where the context names an agent, what others of the session were told or said is not its own.
@@ -269,7 +275,7 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[
     most = MAX_MESSAGES if metadata["options"].get("summary", True) else limit
     snapshot = yield from unit(read_snapshot(owner, metadata["now"], limit=most, agent_id=agent))
     if snapshot.messages:
-        return list(_said(snapshot.messages))
+        return list(_message_fragments(snapshot.messages))
     spoken = {"session_id": memory.context.session_id, "speaker": {"$gt": ""}}
     own = {"memory_types": EPISODES, "agent_id": agent, "limit": limit, "filter": spoken}
     ask = recall_query(memory, "", **own)
@@ -287,21 +293,21 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[
             version=memory.updated_at.isoformat(),
             rationale="said in this session",
             key=memory.key,
-            fields={**fields_of(memory), "stamp": f"[{memory.when.isoformat()}] "},
+            fields={**layout_fields(memory), "stamp": f"[{memory.when.isoformat()}] "},
         )
-        for memory in sorted(memories, key=_when)
+        for memory in sorted(memories, key=_time_order)
     ]
 
 
-def _when(memory: Recollection) -> tuple[datetime, int, str]:
+def _time_order(memory: Recollection) -> tuple[datetime, int, str]:
     turn = memory.value.get("turn")
     return memory.when, turn if isinstance(turn, int) else 0, memory.key
 
 
-def _said(messages: Iterable[Any]) -> Iterable[Fragment]:
+def _message_fragments(messages: Iterable[Any]) -> Iterable[Fragment]:
     """Messages as fragments: what people and the assistant said, and nothing else."""
     for message in messages:
-        role, text, when = _message(message)
+        role, text, when = _read_message(message)
         if role is None or not text.strip():
             continue
         key = getattr(message, "id", None)
@@ -313,15 +319,15 @@ def _said(messages: Iterable[Any]) -> Iterable[Fragment]:
             rationale="said in this conversation",
             key=None if key is None else str(key),
             fields={
-                "speaker": brief(named or role),
-                "role": brief(role).upper(),
-                "when": labelled(when),
-                "stamp": f"[{labelled(when)}] " if when else "",
+                "speaker": short_label(named or role),
+                "role": short_label(role).upper(),
+                "when": clean_label(when),
+                "stamp": f"[{clean_label(when)}] " if when else "",
             },
         )
 
 
-def _message(message: Any) -> tuple[str | None, str, str]:
+def _read_message(message: Any) -> tuple[str | None, str, str]:
     """Return who said what, and when, if that is known."""
     match message:
         case str():
@@ -346,7 +352,7 @@ def _message(message: Any) -> tuple[str | None, str, str]:
     )
 
 
-def _recent(fragment: Fragment, now: datetime, minutes: float | None) -> bool:
+def _is_recent(fragment: Fragment, now: datetime, minutes: float | None) -> bool:
     """Tell whether it was said in the last minutes, as far as that is known."""
     when = fragment.fields.get("when")
     if minutes is None or not when:
@@ -358,12 +364,12 @@ def _recent(fragment: Fragment, now: datetime, minutes: float | None) -> bool:
     return moment.tzinfo is None or moment > now - timedelta(minutes=minutes)
 
 
-def _summary(older: Sequence[Fragment]) -> Fragment:
+def _sum_up(older: Sequence[Fragment]) -> Fragment:
     """Sum up the earlier conversation: what each said last, both ends, word for word."""
     lines: list[str] = []
     room = _SUMMED_UP
     for fragment in reversed(older):
-        line = f"- {fragment.fields['speaker']}: {_ends(fragment.text)}"
+        line = f"- {fragment.fields['speaker']}: {_cut_middle(fragment.text)}"
         room -= len(line)
         if room < 0:
             break
@@ -381,7 +387,7 @@ def _summary(older: Sequence[Fragment]) -> Fragment:
     )
 
 
-def _ends(text: str) -> str:
+def _cut_middle(text: str) -> str:
     """Return how a text begins and ends, in one line: what is asked or decided often comes last."""
     line = printable_line(text)
     if len(line) <= _BEGINNING + len(CUT) + _END:

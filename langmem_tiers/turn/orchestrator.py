@@ -46,7 +46,7 @@ from langmem_tiers.store.write import LOCK, Write, embed_writes, last_writes, lo
 from langmem_tiers.turn import assembly, keeping
 from langmem_tiers.turn import trace as traces
 from langmem_tiers.turn.record import Invocation, TurnRecord
-from langmem_tiers.turn.turn import Turn, changing
+from langmem_tiers.turn.turn import Turn, locked_record
 
 _TRACES = "\0traces"
 """The key that turns lock to read a project's traces and add their own."""
@@ -80,7 +80,7 @@ def commit(turn: Turn, *, success: bool | None = None) -> Flow[traces.CommitRepo
     if success is not None and not isinstance(success, bool):
         raise InvalidTypeError(f"success is True, False or None, not {short(success)}")
     vectors = dict[str, PackedVector | None]()
-    with changing(turn) as record:  # what came later would be written nowhere
+    with locked_record(turn) as record:  # what came later would be written nowhere
         record.closed = "committing"
     try:
         report = yield from retry_on_conflict(
@@ -93,7 +93,7 @@ def commit(turn: Turn, *, success: bool | None = None) -> Flow[traces.CommitRepo
     return report
 
 
-def leave(turn: Turn, error: BaseException | str | None = None) -> Flow[None] | None:
+def leave_turn(turn: Turn, error: BaseException | str | None = None) -> Flow[None] | None:
     """Leave of a turn that was not committed its trace alone; None if there is none to leave.
 
     One that has ended stays as it ended.
@@ -103,10 +103,10 @@ def leave(turn: Turn, error: BaseException | str | None = None) -> Flow[None] | 
         return None
     record.closed = "abandoned"
     why = f"left by {type(error).__name__}" if isinstance(error, BaseException) else error
-    return _left(turn, record, why or "left without a commit")
+    return _write_abandoned(turn, record, why or "left without a commit")
 
 
-def _left(turn: Turn, record: TurnRecord, reason: str) -> Flow[None]:
+def _write_abandoned(turn: Turn, record: TurnRecord, reason: str) -> Flow[None]:
     """Write the trace of a turn beside nothing else, unless the turn has ended."""
     summary = {
         "memories": len(record.pending),
@@ -114,15 +114,15 @@ def _left(turn: Turn, record: TurnRecord, reason: str) -> Flow[None]:
         "refused": record.refusals,
         "quarantined": sum(memory.held is not None for memory in record.pending),
     }
-    ended = _ending(turn, record, "abandoned", reason, {"summary": summary}, at=turn.now)
+    ended = _ending_event(turn, record, "abandoned", reason, {"summary": summary}, at=turn.now)
     trace = traces.TurnTrace(turn=record.turn, events=(*record.events, ended))
     lock = lock_call(
-        [traces.lock_name(turn.context, record.turn)], turn.memory.tiered_store.options
+        [traces.turn_lock(turn.context, record.turn)], turn.memory.tiered_store.options
     )
     yield Query((lock, traces.record_call(turn.context, trace)), commit=True)
 
 
-def _ending(
+def _ending_event(
     turn: Turn,
     record: TurnRecord,
     kind: traces.Ending,
@@ -180,7 +180,9 @@ class _Commit:
         """Find what the turn wants written, lock all that it goes by, and write it."""
         options = self.store.options
         yield from self.store.refresh_state()
-        (rows,) = yield Query((traces.ended_call(self.context, self.record.turn),), commit=True)
+        (rows,) = yield Query(
+            (traces.turn_ended_call(self.context, self.record.turn),), commit=True
+        )
         if rows:
             return (yield from self._as_before(*rows[0]))
         self.vectors |= yield from self._weigh_calls()
@@ -195,8 +197,8 @@ class _Commit:
             write for write in writes if any(text not in self.vectors for _, text in write.texts)
         ]
         self.vectors |= yield from embed_writes(fresh, options)
-        locks, moment = [traces.lock_name(self.context, self.record.turn)], self.store.moment()
-        looks = [traces.ended_call(self.context, self.record.turn)]
+        locks, moment = [traces.turn_lock(self.context, self.record.turn)], self.store.moment()
+        looks = [traces.turn_ended_call(self.context, self.record.turn)]
         if self.seen is not None:
             locks.append((*encode_namespace(self.context.namespace(Tier.WORKING)), _TRACES))
             looks.append(skills.recent_traces_call(self.context, moment))
@@ -242,14 +244,16 @@ class _Commit:
         vector = None if index is None else index.vector
         if vector is None:
             self._note_relevance(
-                {key: _shared(record.prompt, call) for key, call in untold.items()}
+                {key: _shared_words(record.prompt, call) for key, call in untold.items()}
             )
         if vector is None or not contents:
             return {}
         texts = tuple(dict.fromkeys(contents.values()))
         (asked,) = yield Embed((record.prompt,), "query")
         vectors = yield Embed(texts, "documents")
-        near = dict(zip(texts, (_cosine(asked, answered) for answered in vectors), strict=True))
+        near = dict(
+            zip(texts, (_cosine_similarity(asked, answered) for answered in vectors), strict=True)
+        )
         self._note_relevance({key: near[text] for key, text in contents.items()})
         return dict(zip(texts, pack_all(vectors, len(texts), vector), strict=True))
 
@@ -353,13 +357,13 @@ class _Commit:
         record = self.record
         puts = [put for put in applied.writes if put.value is not None]
         exports = [
-            traces.export_of(put.place, put.key, put.tier, json.loads(put.value or ""))
+            traces.export_memory(put.place, put.key, put.tier, json.loads(put.value or ""))
             for put in puts
         ]
         written = {put.key for put in puts}
         lessons = [key for key in self.lessons if key in written]
         learned = [key for key in self.skills if key in written]
-        episodes = sum(map(traces.happened, exports))
+        episodes = sum(map(traces.is_episodic, exports))
         summary = {
             "episodic": episodes,
             "semantic": len(exports) - episodes,
@@ -394,10 +398,10 @@ class _Commit:
         }
         wrote = ", ".join(f"{number} {name}" for name, number in summary.items() if number)
         why = wrote or "nothing to write"
-        ended = _ending(self.turn, record, "committed", why, detail, at=now)
+        ended = _ending_event(self.turn, record, "committed", why, detail, at=now)
         events = (*record.events, *self._refusals(applied, now), ended)
         trace = traces.TurnTrace(turn=record.turn, events=events)
-        return traces.report_of(detail, exports, budget=self.budget, trace=trace)
+        return traces.commit_report(detail, exports, budget=self.budget, trace=trace)
 
     def _refusals(self, applied: Applied, now: datetime) -> Iterator[traces.TurnEvent]:
         """Find what the gate let pass, or was noted, and the commit did not write."""
@@ -405,7 +409,11 @@ class _Commit:
             yield traces.TurnEvent(kind="refused", at=now, reasons=(why,))
         pending = {memory.key: memory for memory in self.record.pending}
         for (place, key), why in applied.refused.items():
-            begins = traces.beginning(pending[key], self.turn.memory.gate) if key in pending else {}
+            begins = (
+                traces.redacted_beginning(pending[key], self.turn.memory.gate)
+                if key in pending
+                else {}
+            )
             about: dict[str, Any] = {"namespace": place.namespace, "key": key, "detail": begins}
             yield traces.TurnEvent(kind="refused", at=now, reasons=(why,), **about)
 
@@ -429,7 +437,7 @@ class _Commit:
                 "that it wants now: nothing was written; give each turn a turn_id of its own, and "
                 "a retry what the first one had"
             )
-        if not traces.is_of(context, detail):
+        if not traces.belongs_to_context(context, detail):
             raise InvalidInputError(
                 f"the turn {record.turn!r} was committed before, in another project or by another "
                 "user: nothing was written; give each turn a turn_id of its own"
@@ -443,22 +451,22 @@ class _Commit:
         )
         alive_at = self.store.moment().alive_at
         exports_by_name = {
-            (namespace, key): traces.export_of(Place(tenant, namespace), key, tier, value)
+            (namespace, key): traces.export_memory(Place(tenant, namespace), key, tier, value)
             for tenant, namespace, key, value, _, _, tier, expires_at, *_ in rows
             if expires_at is None or expires_at > alive_at
         }
-        trace = yield from traces.trace_of(record.turn, context)
+        trace = yield from traces.read_trace(record.turn, context)
         exports = [exports_by_name[name] for name in names if name in exports_by_name]
-        return traces.report_of(detail, exports, budget=self.budget, trace=trace)
+        return traces.commit_report(detail, exports, budget=self.budget, trace=trace)
 
 
-def _cosine(vector: Sequence[float], other: Sequence[float]) -> float:
+def _cosine_similarity(vector: Sequence[float], other: Sequence[float]) -> float:
     """Return the cosine of two vectors of any length; 0 for what points away, or nowhere."""
     long = hypot(*vector) * hypot(*other)
     return max(0.0, min(1.0, sum(map(mul, vector, other)) / long)) if long else 0.0
 
 
-def _shared(prompt: str, call: Invocation) -> float:
+def _shared_words(prompt: str, call: Invocation) -> float:
     """Return how much of what the turn is about a call names."""
     sought = set(exact_words(prompt))
     words = set(exact_words(f"{call.tool.replace('_', ' ')} {call.approach} {call.result or ''}"))
@@ -474,7 +482,7 @@ def history(turn: Turn, turn_id: str) -> Flow[traces.TurnTrace]:
     Raises:
         InvalidInputError: if the context's project has no such turn.
     """
-    return traces.trace_of(checked_text(turn_id, "turn_id"), turn.context)
+    return traces.read_trace(checked_text(turn_id, "turn_id"), turn.context)
 
 
 def turns(
@@ -493,10 +501,10 @@ def turns(
     project = None if context.project_id is None else replace_unstorable(context.project_id)
     params = {**context.whose, "limit": checked_limit(limit)}
     ended = rows_of("turns_ended", **params, session=session, project=project)
-    return map_result(ended, _ended_turns)
+    return map_result(ended, _read_ended_turns)
 
 
-def _ended_turns(rows: Rows) -> list[traces.EndedTurn]:
+def _read_ended_turns(rows: Rows) -> list[traces.EndedTurn]:
     """Read how turns ended."""
     names = ("at", "kind", "turn", "began", "reason", "project_id", "session_id", "summary")
     ended = [dict(zip(names, row[1:], strict=True)) for row in rows]
@@ -548,21 +556,21 @@ class MemoryOrchestrator(Turn):
         return self.begin()
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        with _telling(error):
-            if (leaving := leave(self, error)) is not None:
+        with _log_lost_trace(error):
+            if (leaving := leave_turn(self, error)) is not None:
                 self.runner.run(leaving)
 
     async def __aenter__(self) -> Self:
         return self.begin()
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        with _telling(error):
-            if (leaving := leave(self, error)) is not None:
+        with _log_lost_trace(error):
+            if (leaving := leave_turn(self, error)) is not None:
                 await self.runner.arun(leaving)
 
 
 @contextmanager
-def _telling(error: BaseException | None) -> Iterator[None]:
+def _log_lost_trace(error: BaseException | None) -> Iterator[None]:
     """The error that ended a turn goes on; that its trace is lost is told beside it."""
     try:
         yield

@@ -20,7 +20,7 @@ import yaml  # type: ignore[import-untyped]  # no stubs are pinned
 
 from langmem_tiers.core.checks import checked_strings, record, utf8_bytes, validated_by
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.recall.fence import labelled
+from langmem_tiers.recall.fence import clean_label
 from langmem_tiers.turn.layout import Fragment, Section
 
 _NAME: Final = "**Name**: "
@@ -36,7 +36,7 @@ def _checked_text(value: object, name: str) -> str:
     return value
 
 
-def _named(value: object, name: str) -> str:
+def _checked_name(value: object, name: str) -> str:
     if not _checked_text(value, name).strip():
         raise InvalidInputError(
             "the persona has no name: begin its file with '# Name', or give persona_name"
@@ -66,7 +66,7 @@ class Persona:
         ```
     """
 
-    persona_name: Annotated[str, validated_by(_named)]
+    persona_name: Annotated[str, validated_by(_checked_name)]
     backstory: _Text = ""
     communication_tone: _Text = ""
     voice_traits: _Texts = ()
@@ -138,12 +138,12 @@ class Persona:
             {_NAME: self.persona_name, _BACKSTORY: backstory},
             {"**Communication Style**: ": tone, "**Voice Traits**: ": traits},
             {"**Core Values**:\n": values},
-            {"**Behavioral Rules**:\n": _lines({"MUST: ": must, "MUST NOT: ": never})},
+            {"**Behavioral Rules**:\n": _labelled_lines({"MUST: ": must, "MUST NOT: ": never})},
         )
-        return "\n\n".join(part for part in (*map(_lines, parts), *self.further) if part)
+        return "\n\n".join(part for part in (*map(_labelled_lines, parts), *self.further) if part)
 
 
-def _lines(texts: Mapping[str, str]) -> str:
+def _labelled_lines(texts: Mapping[str, str]) -> str:
     """Return what is told under each name, as far as anything is."""
     return "\n".join(f"{name}{text}" for name, text in texts.items() if text)
 
@@ -165,7 +165,7 @@ class OperationalState:
         emotion, mood = "Unknown", self.emotional_state or {}
         try:
             if mood:
-                emotion = labelled(str(mood["primary_emotion"]))
+                emotion = clean_label(str(mood["primary_emotion"]))
             if (level := mood.get("confidence_level")) is not None:
                 emotion = f"{emotion} (confidence: {float(level):.2f})"
         except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -200,7 +200,7 @@ _BOTH: Final = "behavioral_rules"
 """The heading above both kinds of rules in the specification's text; it is no field."""
 _TEXTS: Final = ("persona_name", "backstory", "communication_tone")
 _LISTS: Final = ("voice_traits", "core_values", "must_do", "must_not_do")
-_NAMED: Final = {
+_FIELD_NAMES: Final = {
     "name": "persona_name",
     "communication_style": "communication_tone",
     "must": "must_do",
@@ -218,14 +218,14 @@ def _read_soul(text: str) -> dict[str, Any]:
     Raises:
         InvalidInputError: if its front matter is no YAML, or holds what no field can.
     """
-    front, body = _parted(text)
+    front, body = _split_front_matter(text)
     commented, end, rest = body.rpartition("-->")
     soul = _Soul(f"{_COMMENT.sub('', commented + end)}{rest}".splitlines())
     values: dict[str, list[str]] = defaultdict(list)
-    beside = [block for block in _blocks_of(front) if not _taken(block, values)]
-    whole = [block for block in soul.blocks if not _taken(block, values)]
+    beside = [block for block in _front_matter_blocks(front) if not _read_block(block, values)]
+    whole = [block for block in soul.blocks if not _read_block(block, values)]
     if (title := soul.title) is not None:
-        named, has_text = bool(values["persona_name"]), bool(_trimmed(title.lines))
+        named, has_text = bool(values["persona_name"]), bool(_trim_blank_lines(title.lines))
         if not named:
             values["persona_name"].append(title.opener.removesuffix("**:").removeprefix("**"))
         if not (named and has_text):
@@ -254,7 +254,7 @@ class _Block:
 
     def __str__(self) -> str:
         """Return it as it is written; nothing if it says nothing."""
-        text = "\n".join(_trimmed(self.lines))
+        text = "\n".join(_trim_blank_lines(self.lines))
         if not text or not self.opener:
             return text or self.opener
         beside = self.level == _LABELLED and self.lines[0].strip()
@@ -284,7 +284,7 @@ class _Soul:
     def _head(self, line: str, level: int, name: str) -> None:
         """Begin at a heading; one below a list, or below a part without field, is part of it."""
         name = name.rstrip("#").rstrip() or name
-        named_field, current = _field(name), self.blocks[-1]
+        named_field, current = _find_field(name), self.blocks[-1]
         if named_field is None and level == 1 and self.title is None:
             self.title = _Block(f"**{name}**:")
             self.blocks.append(self.title)
@@ -309,7 +309,7 @@ class _Soul:
             text = outer in _TEXTS[1:]
             current = _Block("", outer if text else None, 1 if text else 0)
             self.blocks.append(current)
-        block = _labelled(stripped, current)
+        block = _labelled_block(stripped, current)
         if block is None and current.known == "backstory" and _begins_list(stripped, after):
             block = _Block(stripped, None, _LABELLED, [""])
         if block is None:
@@ -318,37 +318,37 @@ class _Soul:
             self.blocks.append(block)
 
 
-def _taken(block: _Block, values: dict[str, list[str]]) -> bool:
+def _read_block(block: _Block, values: dict[str, list[str]]) -> bool:
     """Note what a block says of a field; False if it names none, or says anything else.
 
     An item that names a kind of rule itself goes to that kind.
     """
-    named_field, lines = block.known, _trimmed(block.lines)
+    named_field, lines = block.known, _trim_blank_lines(block.lines)
     if named_field in _TEXTS:
         values[named_field] += ["\n".join(lines).strip()] if lines else []
         return True
     if named_field == _BOTH:
-        rules = _both_kinds(lines)
+        rules = _read_rules(lines)
     else:
-        items = None if named_field is None else _items(lines, named_field)
+        items = None if named_field is None else _read_items(lines, named_field)
         rules = None if named_field is None or items is None else [(named_field, items)]
     for name, items in rules or ():
         for item in items:
             rule = _RULE.match(item)
             rest = rule["said"].strip() if rule else ""
-            values[_kind(rule) if rule and rest else name].append(rest or item)
+            values[_rule_field(rule) if rule and rest else name].append(rest or item)
     return rules is not None
 
 
 # Lines, and the blocks that they open
 
 
-def _field(name: str) -> str | None:
+def _find_field(name: str) -> str | None:
     """Find the field that the words of a heading name."""
-    return _NAMED.get("_".join(re.findall(r"[^\W\d_]+", name.lower())))
+    return _FIELD_NAMES.get("_".join(re.findall(r"[^\W\d_]+", name.lower())))
 
 
-def _kind(rule: re.Match[str]) -> str:
+def _rule_field(rule: re.Match[str]) -> str:
     return "must_not_do" if rule["never"] else "must_do"
 
 
@@ -359,7 +359,7 @@ def _begins_list(line: str, after: Sequence[str]) -> bool:
     return bool(line and (listing or (after and _UNDERLINE.match(after[0].strip()))))
 
 
-def _labelled(line: str, current: _Block) -> _Block | None:
+def _labelled_block(line: str, current: _Block) -> _Block | None:
     """Return the block that a line labels; None if the line is an entry of the current one."""
     inner = current.known is None and current.level > 0
     if _RULE.match(line):  # rules may stand by themselves in a text, or after a label
@@ -370,7 +370,7 @@ def _labelled(line: str, current: _Block) -> _Block | None:
     entry = bullet["said"] if bullet else line
     bold = _BOLD.match(entry)
     label = bold or (_PLAIN.match(entry) if current.loose else None)
-    named_field = _field(label["name"]) if label else None
+    named_field = _find_field(label["name"]) if label else None
     keeps = current.known is None and current.level != _LABELLED
     if label is None or (named_field is None and (bold is None or bullet or keeps)):
         return None
@@ -378,7 +378,7 @@ def _labelled(line: str, current: _Block) -> _Block | None:
     return _Block(opener.strip(), named_field, _LABELLED, [label["said"].strip()])
 
 
-def _trimmed(lines: Sequence[str]) -> list[str]:
+def _trim_blank_lines(lines: Sequence[str]) -> list[str]:
     """Return lines without the empty ones at both ends."""
     filled = [place for place, line in enumerate(lines) if line.strip()]
     return list(lines[filled[0] : filled[-1] + 1]) if filled else []
@@ -387,13 +387,13 @@ def _trimmed(lines: Sequence[str]) -> list[str]:
 # Lists
 
 
-def _items(lines: Sequence[str], name: str = "") -> list[str] | None:
+def _read_items(lines: Sequence[str], name: str = "") -> list[str] | None:
     """Return the items of a list, each with its further lines and its own list.
 
     A line without a mark is one item, with the indented lines below it; commas part the voice's
     traits. None if anything else stands there.
     """
-    trimmed = _trimmed(lines)
+    trimmed = _trim_blank_lines(lines)
     marked = any(_BULLET.match(line.strip()) for line in trimmed)
     if name == "voice_traits" and not marked:
         parts = (part.strip() for line in trimmed for part in line.split(","))
@@ -420,7 +420,7 @@ def _items(lines: Sequence[str], name: str = "") -> list[str] | None:
     return items
 
 
-def _both_kinds(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
+def _read_rules(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
     """Return the rules after MUST and MUST NOT, as specified; None if there is more.
 
     One rule, or a list of them, stands after each.
@@ -430,13 +430,15 @@ def _both_kinds(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
         bullet = _BULLET.match(line.strip())
         rule = _RULE.match(bullet["said"] if bullet else line.strip())
         if rule:
-            rules.append((_kind(rule), [rule["said"].strip()]))
+            rules.append((_rule_field(rule), [rule["said"].strip()]))
         elif rules:
             rules[-1][1].append(line)
         else:
             return None
     read = [
-        (name, items) for name, rule_lines in rules if (items := _items(rule_lines)) is not None
+        (name, items)
+        for name, rule_lines in rules
+        if (items := _read_items(rule_lines)) is not None
     ]
     return read if len(read) == len(rules) else None
 
@@ -444,7 +446,7 @@ def _both_kinds(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
 # The front matter
 
 
-def _parted(text: str) -> tuple[dict[str, Any], str]:
+def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     """The front matter as texts, lists and mappings, and what stands after it."""
     match = _FRONT.match(text)
     if not match:
@@ -460,21 +462,21 @@ def _parted(text: str) -> tuple[dict[str, Any], str]:
     return (front, text[match.end() :]) if isinstance(front, dict) else ({}, text)
 
 
-def _blocks_of(front: Mapping[str, Any], above: str = "") -> Iterator[_Block]:
+def _front_matter_blocks(front: Mapping[str, Any], above: str = "") -> Iterator[_Block]:
     """The parts of a front matter, each as a part of the file that says the same."""
     for key, value in front.items():
-        name, named_field = f"{above}{key}", _field(str(key))
+        name, named_field = f"{above}{key}", _find_field(str(key))
         if isinstance(value, dict) and named_field in (None, _BOTH):
-            yield from _blocks_of(value, f"{name} > ")
+            yield from _front_matter_blocks(value, f"{name} > ")
             continue
         mark = "" if named_field in _TEXTS else "- "
-        lines = [f"{mark}{each}" for each in _listed(key, value)]
+        lines = [f"{mark}{each}" for each in _front_matter_items(key, value)]
         if named_field is not None and isinstance(value, str):
             lines = value.splitlines()
         yield _Block(f"**{name}**:", named_field, 1, lines)
 
 
-def _listed(name: str, value: Any) -> Iterator[str]:
+def _front_matter_items(name: str, value: Any) -> Iterator[str]:
     """The items of a list as they are written; `Cite: sources` is no mapping there."""
     for entry in value if isinstance(value, list) else [value]:
         pair = next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else None

@@ -35,7 +35,7 @@ from langmem_tiers.learn.skills import ToolCall, Trace, trace_memory
 from langmem_tiers.remember.new import NewMemory, checked_text
 from langmem_tiers.state.state import ProgressDelta
 from langmem_tiers.turn.layout import Fragment
-from langmem_tiers.turn.trace import TurnEvent, as_json
+from langmem_tiers.turn.trace import TurnEvent, to_json_fields
 
 LONGEST_TASK: Final = 200
 """Characters of a prompt that its memories and its trace keep: our own choice."""
@@ -46,7 +46,7 @@ LONGEST_RESULT: Final = 4_000
 DEEPEST: Final = 50
 """Levels of a parameter that are kept as JSON: our own choice."""
 _Memory = Annotated[NewMemory, PlainValidator(lambda fields: NewMemory(**fields))]
-_TOLD: Final = ("tool", "parameters", "result", "error", "seconds", "relevance")
+_CALL_FIELDS: Final = ("tool", "parameters", "result", "error", "seconds", "relevance")
 """What the memory of a call says of it."""
 
 
@@ -68,14 +68,14 @@ class Invocation:
     def approach(self) -> str:
         """Return what was done: the tool with its arguments."""
         arguments = json.dumps(self.parameters, ensure_ascii=False, sort_keys=True)
-        return both_ends(f"{self.tool}({arguments})")
+        return cut_middle(f"{self.tool}({arguments})")
 
     def to_memory(self, at: datetime, task: str) -> NewMemory:
         """The call as an episodic memory; one that failed has the failure's signature."""
         came = f"Failed with: {self.error}" if self.error is not None else f"Result: {self.result}"
         took = "" if self.seconds is None else f"\nTook: {self.seconds:.3f} s"
         failure = signature(self.error, tool=self.tool) if self.error is not None else None
-        call = {name: getattr(self, name) for name in _TOLD}
+        call = {name: getattr(self, name) for name in _CALL_FIELDS}
         return NewMemory(
             content=f"Called {self.approach}\n{came}{took}",
             memory_type="episodic",
@@ -182,7 +182,7 @@ class TurnRecord:
                 succeeded_with=worked.approach,
             )
             origins = kept[call.key], kept[worked.key]
-            attempts.append((_derived(attempt.to_memory(context), origins), call.key))
+            attempts.append((_derive_from(attempt.to_memory(context), origins), call.key))
         return attempts
 
     def steps(self) -> dict[str, list[ProgressDelta]]:
@@ -211,7 +211,7 @@ class TurnRecord:
 
     def run_memory(self, trace: Trace, context: MemoryContext) -> NewMemory:
         """Its trace as something to be stored, held for as long as one of its calls is."""
-        return _derived(trace_memory(trace, context), [*self._open_calls().values()])
+        return _derive_from(trace_memory(trace, context), [*self._open_calls().values()])
 
     def _open_calls(self) -> dict[str, NewMemory]:
         """The memories of its calls that are not held back."""
@@ -224,7 +224,7 @@ class TurnRecord:
 
     def to_state(self) -> dict[str, Any]:
         """The turn as JSON."""
-        return as_json(self)
+        return to_json_fields(self)
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> TurnRecord:
@@ -234,7 +234,9 @@ class TurnRecord:
             InvalidInputError: for what is no turn.
         """
         try:
-            return _reader().validate_python(checked_mapping(state, "state", "what to_state told"))
+            return _record_adapter().validate_python(
+                checked_mapping(state, "state", "what to_state told")
+            )
         except (TypeError, ValidationError) as error:
             raise InvalidInputError(
                 f"the state holds no turn ({short(str(error))}): begin one with the assemble node, "
@@ -243,12 +245,12 @@ class TurnRecord:
 
 
 @cache
-def _reader() -> TypeAdapter[TurnRecord]:
+def _record_adapter() -> TypeAdapter[TurnRecord]:
     """Make what reads turns, once one is read: that takes time."""
     return TypeAdapter(TurnRecord)
 
 
-def _derived(memory: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:
+def _derive_from(memory: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:
     """A memory that is trusted no further than what it comes from."""
     least = min(origins, key=lambda each: each.trust)
     held = next((each.held for each in origins if each.held), None)
@@ -258,7 +260,7 @@ def _derived(memory: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:
 # A tool call as a caller tells of it
 
 
-def both_ends(text: str, longest: int = LONGEST_RESULT) -> str:
+def cut_middle(text: str, longest: int = LONGEST_RESULT) -> str:
     """A text of bounded length, that says what is left out."""
     if len(text) <= longest:
         return text
@@ -267,7 +269,7 @@ def both_ends(text: str, longest: int = LONGEST_RESULT) -> str:
     return f"{text[:head]}\n[… {left_out:,} characters left out …]\n{text[-tail:]}"
 
 
-def called(
+def read_tool_call(
     tool_name: str,
     parameters: Mapping[str, Any] | None,
     result: Any,
@@ -293,17 +295,17 @@ def called(
         raise InvalidTypeError(f"call_id is a string or None, not {short(call_id)}")
     named: object = tool_name  # a model calls any name
     tool = checked_text(replace_unstorable(named) if isinstance(named, str) else named, "tool_name")
-    arguments = {_text(name): value for name, value in (parameters or {}).items()}
-    written = {name: _said(argument) for name, argument in arguments.items()}
+    arguments = {_value_text(name): value for name, value in (parameters or {}).items()}
+    written = {name: _as_text(argument) for name, argument in arguments.items()}
     whole = "\n".join((*written, *written.values()))
-    came = _said(result) if error is None else told_error(error)
+    came = _as_text(result) if error is None else error_text(error)
     invocation = Invocation(
         tool=tool.encode()[:MAX_NAMESPACE_BYTES].decode(errors="ignore"),
-        parameters={name: both_ends(text) for name, text in written.items()}
+        parameters={name: cut_middle(text) for name, text in written.items()}
         if len(whole) > LONGEST_RESULT
-        else {name: _plain(argument) for name, argument in arguments.items()},
-        result=both_ends(came) if error is None else None,
-        error=None if error is None else both_ends(came),
+        else {name: _to_json_value(argument) for name, argument in arguments.items()},
+        result=cut_middle(came) if error is None else None,
+        error=None if error is None else cut_middle(came),
         seconds=duration,
         relevance=checked_share(relevance, "relevance"),
         call_id=None if call_id is None else replace_unstorable(call_id),
@@ -311,20 +313,20 @@ def called(
     return invocation, f"{tool}\n{whole}\n{came}"
 
 
-def _plain(value: Any, levels: int = DEEPEST) -> Any:
+def _to_json_value(value: Any, levels: int = DEEPEST) -> Any:
     """A value as JSON that Postgres can hold; what has no form there, or lies deeper, is a text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
         return value
     if levels and isinstance(value, Mapping):
-        return {_text(name): _plain(item, levels - 1) for name, item in value.items()}
+        return {_value_text(name): _to_json_value(item, levels - 1) for name, item in value.items()}
     if levels and isinstance(value, list | tuple):
-        return [_plain(item, levels - 1) for item in value]
-    return _text(value)
+        return [_to_json_value(item, levels - 1) for item in value]
+    return _value_text(value)
 
 
-def _text(value: object) -> str:
+def _value_text(value: object) -> str:
     """Return what a value says of itself, or how it begins where it cannot."""
     try:
         nested = isinstance(value, Mapping | list)
@@ -333,13 +335,17 @@ def _text(value: object) -> str:
         return replace_unstorable(short(value, LONGEST_RESULT))
 
 
-def _said(value: Any) -> str:
+def _as_text(value: Any) -> str:
     """A text as it is, all else as JSON."""
-    plain = _plain(value)
+    plain = _to_json_value(value)
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
-def told_error(error: BaseException | str) -> str:
+def error_text(error: BaseException | str) -> str:
     """Return what an error says of itself, of which kind it is first."""
-    named = f"{type(error).__name__}: {_text(error)}" if isinstance(error, BaseException) else error
-    return _said(named).strip() or "it reported an error and nothing else"
+    named = (
+        f"{type(error).__name__}: {_value_text(error)}"
+        if isinstance(error, BaseException)
+        else error
+    )
+    return _as_text(named).strip() or "it reported an error and nothing else"

@@ -45,7 +45,7 @@ _ASIDE: Final = DaemonPool(32)
 that hangs keeps its thread, so that there is an end to them: as many as `asyncio` has at most."""
 
 
-Given = tuple[Any, ...]
+CallArguments = tuple[Any, ...]
 """What a function is called with."""
 
 
@@ -57,39 +57,39 @@ class FunctionSource:
     averb: Callable[..., Any] | None = None
     waits: bool = True
     """True if it may take time; a function that only arranges what is there takes none."""
-    given: Callable[[str, Mapping[str, Any]], Sequence[Given]] = lambda *asked: (asked,)
+    given: Callable[[str, Mapping[str, Any]], Sequence[CallArguments]] = lambda *asked: (asked,)
     """What it is called with, for a prompt and the metadata."""
     read: Callable[[Sequence[Any]], Any] = lambda answers: answers[0]
     """What its answers come to."""
 
 
-def built_in() -> dict[str, Any]:
+def built_in_sources() -> dict[str, Any]:
     """The sources that a turn has by itself, by name."""
     recalling = ("working", "episodic", "semantic", "memories")
     return {
         "identity": FunctionSource(lambda *_: None, waits=False),
         "conversation": Conversation(),
-        "goals": FromState((GOAL, TASK), _known_goals),
-        "state": FromState((EMOTION, TASK), _known_state),
-        "tools": FunctionSource(_tools, waits=False),
+        "goals": StateSource((GOAL, TASK), _goals_section),
+        "state": StateSource((EMOTION, TASK), _state_section),
+        "tools": FunctionSource(_tools_section, waits=False),
         **{name: MemorySource(name) for name in recalling},
     }
 
 
-def as_source(name: str, value: Any) -> Any:
+def to_source(name: str, value: Any) -> Any:
     """Return what a user gives as a source, as one.
 
     Raises:
         InvalidTypeError: for what can answer nothing.
     """
     if name == "identity" and isinstance(value, Mapping):
-        return FunctionSource(partial(_stated, value), waits=False)
+        return FunctionSource(partial(_identity_of_mapping, value), waits=False)
     queried = getattr(value, "query", None)
     named = (getattr(value, name, None) for name in ("remember", "aremember"))
     verbs = [verb for verb in named if callable(verb)]
     if not verbs and callable(queried):
         if name == "identity":
-            return FunctionSource(queried, given=_queries, read=_identity)
+            return FunctionSource(queried, given=_identity_queries, read=_identity_section)
         verbs = [lambda prompt, metadata: queried(_GOALS, {"prompt": prompt, **metadata})]
     elif not verbs and callable(value):
         verbs = [value]
@@ -119,7 +119,7 @@ def _check_parameters(name: str, verb: Callable[..., Any]) -> None:
         ) from error
 
 
-def checked_stages(layout: Layout, sources: Mapping[str, Any]) -> None:
+def check_stages(layout: Layout, sources: Mapping[str, Any]) -> None:
     """Refuse a layout whose stages ask what is not there, or tell it what it does not know.
 
     Raises:
@@ -134,12 +134,12 @@ def checked_stages(layout: Layout, sources: Mapping[str, Any]) -> None:
             )
         known_options = getattr(sources[stage.source], "known_options", None)
         if known_options is not None:
-            checked_names(
+            check_known_names(
                 stage.options, known_options, f"the options of the stage {stage.source!r}"
             )
 
 
-def checked_names(mapping: Mapping[Any, Any], known_names: Collection[str], what: str) -> None:
+def check_known_names(mapping: Mapping[Any, Any], known_names: Collection[str], what: str) -> None:
     """Refuse a mapping that names what is not known."""
     for name in mapping:
         if not isinstance(name, str) or name not in known_names:
@@ -154,7 +154,7 @@ Outcome = tuple[Any, Exception | None]
 """The answer of a source, or its error."""
 
 
-def answered(
+def ask_sources(
     asked: Sequence[tuple[Any, Mapping[str, Any]]], prompt: str, memory: MemoryCoordinator
 ) -> Flow[list[Outcome]]:
     """Ask a source of ours, or the functions of one or several, each with its metadata.
@@ -177,9 +177,10 @@ def answered(
     seconds = functions[0][1]["seconds"] if any(source.waits for source, _ in functions) else None
     aside = seconds is not None or len(requests) > len(functions)
     daemons = _ASIDE if aside else None
-    calls = [partial(_outcome, source.verb, *each) for source, each in requests]
+    calls = [partial(_call_source, source.verb, *each) for source, each in requests]
     acalls = [
-        partial(_aoutcome, source.averb or source.verb, daemons, *each) for source, each in requests
+        partial(_acall_source, source.averb or source.verb, daemons, *each)
+        for source, each in requests
     ]
 
     def call() -> list[Outcome | None]:
@@ -196,10 +197,10 @@ def answered(
     by_source = {id(source): list[Outcome]() for source, _ in functions}
     for (source, _), outcome in zip(requests, outcomes, strict=True):
         by_source[id(source)].append((None, late) if outcome is None else outcome)
-    return [_outcome_of(source, by_source[id(source)]) for source, _ in functions]
+    return [_combine_outcomes(source, by_source[id(source)]) for source, _ in functions]
 
 
-def _outcome_of(source: FunctionSource, outcomes: Sequence[Outcome]) -> Outcome:
+def _combine_outcomes(source: FunctionSource, outcomes: Sequence[Outcome]) -> Outcome:
     """Return what a source's answers come to, or its first error."""
     for _, error in outcomes:
         if error is not None:
@@ -210,7 +211,7 @@ def _outcome_of(source: FunctionSource, outcomes: Sequence[Outcome]) -> Outcome:
         return None, error
 
 
-def _outcome(verb: Any, *arguments: Any) -> Outcome:
+def _call_source(verb: Any, *arguments: Any) -> Outcome:
     """Return what a function answers at once; one that must be awaited is an error."""
     try:
         answer = verb(*arguments)
@@ -228,7 +229,7 @@ def _outcome(verb: Any, *arguments: Any) -> Outcome:
     return answer, None
 
 
-async def _aoutcome(averb: Any, daemons: DaemonPool | None, *arguments: Any) -> Outcome:
+async def _acall_source(averb: Any, daemons: DaemonPool | None, *arguments: Any) -> Outcome:
     try:
         return await call_async(averb, *arguments, daemons=daemons), None
     except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
@@ -238,7 +239,7 @@ async def _aoutcome(averb: Any, daemons: DaemonPool | None, *arguments: Any) -> 
 # Who the agent is
 
 
-def _queries(_: str, metadata: Mapping[str, Any]) -> list[Given]:
+def _identity_queries(_: str, metadata: Mapping[str, Any]) -> list[CallArguments]:
     """Return what an object with `query(question, metadata)` is asked of itself.
 
     Each is answered by `{"items": [{"id", "content", "rationale"}], "effective_at": …}`.
@@ -247,7 +248,9 @@ def _queries(_: str, metadata: Mapping[str, Any]) -> list[Given]:
     return [(text, mode if with_mode else {}) for text, (_, with_mode) in _QUERIES.items()]
 
 
-def _stated(mapping: Mapping[str, Any], _: str, metadata: Mapping[str, Any]) -> Section:
+def _identity_of_mapping(
+    mapping: Mapping[str, Any], _: str, metadata: Mapping[str, Any]
+) -> Section:
     """Say who the agent is by a mapping of answers; `mandates` may be one for each mode."""
     mode, answers = metadata["mode"], []
     for name, _moded in _QUERIES.values():
@@ -256,10 +259,10 @@ def _stated(mapping: Mapping[str, Any], _: str, metadata: Mapping[str, Any]) -> 
             stated = (*stated.get("*", ()), *(() if mode is None else stated.get(mode, ())))
         items = [{"content": item} if isinstance(item, str) else item for item in stated]
         answers.append({"items": items, "effective_at": mapping.get("effective_at")})
-    return _identity(answers)
+    return _identity_section(answers)
 
 
-def _identity(answers: Sequence[Any]) -> Section:
+def _identity_section(answers: Sequence[Any]) -> Section:
     """Answers in the order of the queries; a text that two of them say stands once.
 
     An `id` names an item within the answer to one query. An item that was there before says so.
@@ -268,7 +271,7 @@ def _identity(answers: Sequence[Any]) -> Section:
     fragments: list[Fragment] = []
     for question, answer in zip(_QUERIES, answers, strict=True):
         ids: set[str] = set()
-        for fragment in items_of(answer, "identity", question):
+        for fragment in read_items(answer, "identity", question):
             text, why = fold_case(fragment.text), ""
             if fragment.key in ids:
                 why = f"another answer to {question!r} has the id {fragment.key!r}"
@@ -281,7 +284,7 @@ def _identity(answers: Sequence[Any]) -> Section:
     return Section(tuple(fragments))
 
 
-def items_of(answer: Any, name: str, question: str) -> Iterator[Fragment]:
+def read_items(answer: Any, name: str, question: str) -> Iterator[Fragment]:
     """The items that a daemon answered, each with its id, version and rationale.
 
     Raises:
@@ -316,7 +319,7 @@ def items_of(answer: Any, name: str, question: str) -> Iterator[Fragment]:
 
 
 @dataclass(frozen=True, slots=True)
-class FromState:
+class StateSource:
     """What the agent's short-term state says of these kinds."""
 
     kinds: Sequence[str]
@@ -335,7 +338,7 @@ class FromState:
         return self.shown(snapshot)
 
 
-def _known_goals(snapshot: ShortTermSnapshot) -> Section:
+def _goals_section(snapshot: ShortTermSnapshot) -> Section:
     """Goals, tasks and constraints, as data: they were noted in other turns."""
     goals = [goal for goal in snapshot.goals if goal.status == "active"]
     state = {
@@ -353,7 +356,7 @@ def _known_goals(snapshot: ShortTermSnapshot) -> Section:
     )
 
 
-def _known_state(snapshot: ShortTermSnapshot) -> Section:
+def _state_section(snapshot: ShortTermSnapshot) -> Section:
     """A mood, and how much the agent is at."""
     mood = snapshot.emotional_state
     mood_fields = None if mood is None else {name: getattr(mood, name) for name in _MOOD}
@@ -362,7 +365,7 @@ def _known_state(snapshot: ShortTermSnapshot) -> Section:
     )
 
 
-def _tools(_: str, metadata: Mapping[str, Any]) -> Section:
+def _tools_section(_: str, metadata: Mapping[str, Any]) -> Section:
     """Return what the agent can call, one a line: LangChain tools, or mappings.
 
     A line has the tool's name, the names and types of its arguments, and what it does.

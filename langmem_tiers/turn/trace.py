@@ -26,7 +26,7 @@ from langmem_tiers.remember.gate import Decision, Gate, Verdict
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.turn.layout import EPISODES
 
-Kind = Literal[
+EventKind = Literal[
     "assembled", "tracked", "memorized", "progressed", "refused", "committed", "abandoned"
 ]
 Ending = Literal["committed", "abandoned"]
@@ -35,7 +35,7 @@ Ending = Literal["committed", "abandoned"]
 # The budget
 
 
-def limit(value: object, name: str) -> Any:
+def checked_allowance(value: object, name: str) -> Any:
     """A limit of a turn, or None for no limit."""
     if value is None:
         return None
@@ -52,12 +52,12 @@ class Budget:
         InvalidInputError: for a limit below 0, or what is no number.
     """
 
-    tokens: Annotated[int | None, validated_by(limit)] = 8000
+    tokens: Annotated[int | None, validated_by(checked_allowance)] = 8000
     """Tokens of context that are assembled in the turn, all calls together (specification of the
     context pipeline: 8,000)."""
-    events: Annotated[int | None, validated_by(limit)] = None
+    events: Annotated[int | None, validated_by(checked_allowance)] = None
     """What the turn may do: assemble, track, memorize and note progress, each call once."""
-    seconds: Annotated[float | None, validated_by(limit)] = None
+    seconds: Annotated[float | None, validated_by(checked_allowance)] = None
     """The time that it may take, by the store's clock, waits for people included. A context is
     assembled by then, without the sources that have not answered. A commit is never too late."""
 
@@ -126,7 +126,7 @@ def _left(number: float | None) -> str:
 class TurnEvent:
     """One decision of a turn."""
 
-    kind: Kind
+    kind: EventKind
     at: datetime
     reasons: tuple[str, ...] = ()
     detail: Mapping[str, Any] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class TurnEvent:
 
     def to_state(self) -> dict[str, Any]:
         """The event as JSON."""
-        return as_json(self)
+        return to_json_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,14 +160,14 @@ class TurnTrace:
             [f"turn {printable_line(self.turn)}", *(f"  {event}" for event in self.events)]
         )
 
-    def of_kind(self, kind: Kind) -> list[TurnEvent]:
+    def of_kind(self, kind: EventKind) -> list[TurnEvent]:
         """The events of one kind."""
         return [event for event in self.events if event.kind == kind]
 
     def to_jsonl(self) -> str:
         """One event a line, as JSON."""
-        events = [{"turn": self.turn, **_fields(event)} for event in self.events]
-        return "".join(f"{_dumped(event)}\n" for event in events)
+        events = [{"turn": self.turn, **_field_values(event)} for event in self.events]
+        return "".join(f"{_to_json_text(event)}\n" for event in events)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,20 +244,20 @@ class CommitReport:
     def to_json(self) -> str:
         """The whole report as JSON."""
         whole = {"episodic": self.episodic, "semantic": self.semantic, "trace": self.trace.events}
-        return _dumped({**self.to_state(), **whole})
+        return _to_json_text({**self.to_state(), **whole})
 
 
 # As JSON
 
 
-def as_json(value: object) -> dict[str, Any]:
+def to_json_fields(value: object) -> dict[str, Any]:
     """A turn, or what is to be remembered, as JSON; of a memory the fields that were given.
 
     Raises:
         InvalidInputError: for what is nested too deeply.
     """
     try:
-        read: dict[str, Any] = json.loads(json.dumps(value, default=_form))
+        read: dict[str, Any] = json.loads(json.dumps(value, default=_json_form))
     except RecursionError as error:
         raise InvalidInputError(
             "what is to be remembered is nested too deeply to be kept: give it fewer levels"
@@ -265,37 +265,37 @@ def as_json(value: object) -> dict[str, Any]:
     return read
 
 
-def _dumped(value: object) -> str:
-    return json.dumps(value, default=_form, ensure_ascii=False, sort_keys=True)
+def _to_json_text(value: object) -> str:
+    return json.dumps(value, default=_json_form, ensure_ascii=False, sort_keys=True)
 
 
-def _form(value: Any) -> Any:
+def _json_form(value: Any) -> Any:
     """The JSON of what has no form there by itself."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, NewMemory):
         fields_given = {
             name: field_value
-            for name, field_value in _fields(value).items()
+            for name, field_value in _field_values(value).items()
             if field_value != _BLANK[name]
         }
         return {"content": value.content, **fields_given}
     if is_dataclass(value):
-        return _fields(value)
+        return _field_values(value)
     return dict(value) if isinstance(value, Mapping) else list(value)
 
 
-def _fields(value: Any) -> dict[str, Any]:
+def _field_values(value: Any) -> dict[str, Any]:
     return {each.name: getattr(value, each.name) for each in fields(value)}
 
 
-_BLANK: Final = _fields(NewMemory(content=""))
+_BLANK: Final = _field_values(NewMemory(content=""))
 
 
 # As the database has it
 
 
-def report_of(
+def commit_report(
     detail: Mapping[str, Any],
     exports: Sequence[Mapping[str, Any]],
     *,
@@ -318,8 +318,8 @@ def report_of(
             for entry in detail["stored"]
         ),
         refused=tuple(StoreResult(stored=False, key=key, reason=refused[key]) for key in refused),
-        episodic=tuple(export for export in exports if happened(export)),
-        semantic=tuple(export for export in exports if not happened(export)),
+        episodic=tuple(export for export in exports if is_episodic(export)),
+        semantic=tuple(export for export in exports if not is_episodic(export)),
         summary=dict(detail["summary"]),
         budget=budget,
         trace=trace,
@@ -327,25 +327,25 @@ def report_of(
     )
 
 
-def export_of(place: Place, key: str, tier: str, value: Mapping[str, Any]) -> dict[str, Any]:
+def export_memory(place: Place, key: str, tier: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """A memory that is written, as a report exports it."""
     return {"key": key, **place._asdict(), "tier": str(tier), "value": value}
 
 
-def happened(export: Mapping[str, Any]) -> bool:
+def is_episodic(export: Mapping[str, Any]) -> bool:
     """Tell whether a memory says what happened, and not what is known."""
     return export["value"].get("memory_type") in EPISODES
 
 
-def bounds(turn: str) -> tuple[str, str]:
+def event_key_bounds(turn: str) -> tuple[str, str]:
     """Between which names the events of a turn are."""
     begin = f"turn/{quote(turn, safe='')}"
     return f"{begin}/", f"{begin}0"  # '0' follows '/'
 
 
-def _within(context: MemoryContext, turn: str) -> dict[str, str]:
+def _event_params(context: MemoryContext, turn: str) -> dict[str, str]:
     """The parameters that say where the events of a turn are."""
-    low, high = bounds(turn)
+    low, high = event_key_bounds(turn)
     return {"tenant": context.root, "low": low, "high": high}
 
 
@@ -353,7 +353,7 @@ def record_call(context: MemoryContext, trace: TurnTrace) -> Call:
     """The call that writes the trace of a turn, unless that has ended; it is to be locked."""
     turn, events = trace.turn, trace.events
     details = [{**event.detail, "reasons": list(event.reasons), "turn": turn} for event in events]
-    within = _within(context, turn)
+    within = _event_params(context, turn)
     params = {
         **within,
         "events": [f"{within['low']}{number:06}" for number, _ in enumerate(events)],
@@ -366,24 +366,26 @@ def record_call(context: MemoryContext, trace: TurnTrace) -> Call:
     return Call("record_turn", params)
 
 
-def lock_name(context: MemoryContext, turn: str) -> tuple[str, str, str]:
+def turn_lock(context: MemoryContext, turn: str) -> tuple[str, str, str]:
     """Return what is locked by whoever ends a turn."""
-    return context.root, "", f"\0{bounds(turn)[0]}"
+    return context.root, "", f"\0{event_key_bounds(turn)[0]}"
 
 
-def ended_call(context: MemoryContext, turn: str) -> Call:
+def turn_ended_call(context: MemoryContext, turn: str) -> Call:
     """The call that reads how a turn ended: a kind and its detail, if it did."""
-    return Call("turn_ended", _within(context, turn))
+    return Call("turn_ended", _event_params(context, turn))
 
 
-def trace_of(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
+def read_trace(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
     """Return what was decided in a turn.
 
     Raises:
         InvalidInputError: if the context's project and user have no such turn.
     """
-    (rows,) = yield Query((Call("turn_events", _within(context, turn)),), commit=True)
-    if not rows or not all(is_of(context, row[2]) for row in rows if row[0] in get_args(Ending)):
+    (rows,) = yield Query((Call("turn_events", _event_params(context, turn)),), commit=True)
+    if not rows or not all(
+        belongs_to_context(context, row[2]) for row in rows if row[0] in get_args(Ending)
+    ):
         raise InvalidInputError(
             f"there is no turn {short(turn)} in tenant {context.tenant!r}: one is written when it "
             "is committed, or left, and kept for as many days as the store's trace_days"
@@ -398,7 +400,7 @@ def trace_of(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
     return TurnTrace(turn=turn, events=tuple(events))
 
 
-def is_of(context: MemoryContext, ended: Mapping[str, Any]) -> bool:
+def belongs_to_context(context: MemoryContext, ended: Mapping[str, Any]) -> bool:
     """Tell whether a turn that ended so is one that the context looks after."""
     project, user = context.project_id, ended.get("user_id")
     if user not in (None, context.user_id):
@@ -418,10 +420,12 @@ LONGEST_BEGINNING: Final = 80
 """Characters that a trace keeps of what was refused or quarantined: our own choice."""
 
 
-def discreet(verdict: Verdict, memory: NewMemory, gate: Gate) -> Verdict:
+def redact_verdict(verdict: Verdict, memory: NewMemory, gate: Gate) -> Verdict:
     """Leave out of a verdict each word of what holds private data that the policy refuses."""
     labels = [tag.replace("-", " ") for tag in memory.tags]
-    if not any(private(text, gate) for text in (memory.content, *memory.beside, *labels)):
+    if not any(
+        holds_private_data(text, gate) for text in (memory.content, *memory.beside, *labels)
+    ):
         return verdict
     rule, reason, review = verdict.reason.partition(":")[0], verdict.reason, verdict.review
     if rule not in _QUOTELESS:
@@ -433,22 +437,22 @@ def discreet(verdict: Verdict, memory: NewMemory, gate: Gate) -> Verdict:
     return replace(verdict, reason=reason, review=review)
 
 
-def beginning(memory: NewMemory, gate: Gate) -> dict[str, str]:
+def redacted_beginning(memory: NewMemory, gate: Gate) -> dict[str, str]:
     """Return how something begins and who said it, for the trace; without what is private."""
     texts = {"content": memory.content, "speaker": memory.speaker}
     return {
-        name: " ".join(shown(text, gate).split())[:LONGEST_BEGINNING]
+        name: " ".join(redact(text, gate).split())[:LONGEST_BEGINNING]
         for name, text in texts.items()
         if text is not None
     }
 
 
-def shown(text: str, gate: Gate) -> str:
+def redact(text: str, gate: Gate) -> str:
     """A text as a trace may show it."""
-    return _PRIVATE if private(text, gate) else text
+    return _PRIVATE if holds_private_data(text, gate) else text
 
 
-def private(text: str, gate: Gate) -> bool:
+def holds_private_data(text: str, gate: Gate) -> bool:
     """Tell whether a text holds what the policy does not accept."""
     kinds = {finding.kind for detect in gate.detectors for finding in detect(text)}
     return any(gate.policy.private.get(kind) not in (None, Decision.ACCEPT) for kind in kinds)

@@ -25,8 +25,15 @@ from langmem_tiers.remember.new import NewMemory, checked_text
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
 from langmem_tiers.turn.record import TurnRecord
-from langmem_tiers.turn.sources import as_source, built_in, checked_names, checked_stages
-from langmem_tiers.turn.trace import Budget, BudgetStatus, CommitReport, Kind, TurnEvent, TurnTrace
+from langmem_tiers.turn.sources import built_in_sources, check_known_names, check_stages, to_source
+from langmem_tiers.turn.trace import (
+    Budget,
+    BudgetStatus,
+    CommitReport,
+    EventKind,
+    TurnEvent,
+    TurnTrace,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +91,7 @@ class Turn:
         """
         if not isinstance(memory, MemoryCoordinator):
             raise InvalidTypeError(f"a turn needs a MemoryCoordinator, not {type(memory).__name__}")
-        checked_turn(budget=budget, layout=layout, settings=settings, sources=sources)
+        check_turn_arguments(budget=budget, layout=layout, settings=settings, sources=sources)
         for what, function in {"router": router, "count_tokens": count_tokens}.items():
             if function is not None and not callable(function):
                 raise InvalidTypeError(f"{what} is a function or None, not {short(function)}")
@@ -93,10 +100,10 @@ class Turn:
         self.layout = layout
         self.mode = checked_label(mode, "mode")
         self.settings = OrchestratorSettings() if settings is None else settings
-        self.sources, self.own_sources, self.beside = built_in(), set[str](), set[str]()
+        self.sources, self.own_sources, self.beside = built_in_sources(), set[str](), set[str]()
         for name, source in (sources or {}).items():
             self.register(name, source, replace=True)
-        checked_stages(self.layout, self.sources)
+        check_stages(self.layout, self.sources)
         self.router = router
         self.count_tokens = count_tokens or memory.count_tokens
         self.record: TurnRecord | None = None
@@ -121,7 +128,7 @@ class Turn:
     @property
     def trace(self) -> TurnTrace:
         """Return what the turn decided so far."""
-        record = going_on(self, ended=True)
+        record = current_record(self, ended=True)
         return TurnTrace(turn=record.turn, events=tuple(record.events))
 
     def register(
@@ -148,7 +155,7 @@ class Turn:
             )
         if stage is not None and checked_instance(stage, Stage, "stage").source != name:
             raise InvalidInputError(f"the stage of {name!r} names the source {stage.source!r}")
-        self.sources[name] = as_source(name, source)
+        self.sources[name] = to_source(name, source)
         self.own_sources.add(name)
         if stage is None and all(other.source != name for other in self.layout.stages):
             self.beside.add(name)  # without a place of its own it is asked beside others
@@ -183,21 +190,21 @@ class Turn:
     def to_state(self) -> dict[str, Any]:
         """The turn as JSON, for a graph's state between two nodes."""
         with self.lock:
-            return going_on(self, ended=True).to_state()
+            return current_record(self, ended=True).to_state()
 
     def get_budget_status(self) -> BudgetStatus:
         """Return what the turn has spent, and what is left."""
-        record = going_on(self, ended=True)
+        record = current_record(self, ended=True)
         seconds = max(0.0, (self.now - record.began).total_seconds())
         return self.budget.status(record.tokens, record.spent, seconds)
 
     def leave_out(self, what: str, why: str) -> None:
         """Note in the trace that something is left out, and why."""
-        with changing(self) as record:
+        with locked_record(self) as record:
             record.refuse(what, why, self.now)
 
 
-def going_on(turn: Turn, *, ended: bool = False) -> TurnRecord:
+def current_record(turn: Turn, *, ended: bool = False) -> TurnRecord:
     """The record of the turn that goes on; with `ended`, of one that is over as well.
 
     Raises:
@@ -215,33 +222,33 @@ def going_on(turn: Turn, *, ended: bool = False) -> TurnRecord:
 
 
 @contextmanager
-def changing(turn: Turn) -> Iterator[TurnRecord]:
+def locked_record(turn: Turn) -> Iterator[TurnRecord]:
     """The record of the turn that goes on, while nobody else changes it."""
     with turn.lock:
-        yield going_on(turn)  # it may have ended while the lock was waited for
+        yield current_record(turn)  # it may have ended while the lock was waited for
 
 
-def check(turn: Turn, what: str, *, tokens: bool = False) -> None:
+def check_budget(turn: Turn, what: str, *, tokens: bool = False) -> None:
     """Refuse what there is no budget for, and note that it was, and how often."""
     try:
         turn.get_budget_status().check(what, tokens=tokens)
     except BudgetExceededError as refused:
-        going_on(turn).refuse(what, str(refused), turn.now)
+        current_record(turn).refuse(what, str(refused), turn.now)
         raise
 
 
-def note(turn: Turn, kind: Kind, reason: str, *about: Write, **detail: Any) -> None:
+def note_event(turn: Turn, kind: EventKind, reason: str, *about: Write, **detail: Any) -> None:
     """Note a decision, about the first of these writes."""
     place = {"namespace": about[0].place.namespace, "key": about[0].key} if about else {}
-    going_on(turn).events.append(
+    current_record(turn).events.append(
         TurnEvent(kind=kind, at=turn.now, reasons=(reason,), detail=detail, **place)
     )
 
 
-def spend(turn: Turn, kind: Kind, reason: str, *about: Write, **detail: Any) -> None:
+def spend_event(turn: Turn, kind: EventKind, reason: str, *about: Write, **detail: Any) -> None:
     """Note a decision that counts towards the budget."""
-    note(turn, kind, reason, *about, **detail)
-    going_on(turn).spent += 1
+    note_event(turn, kind, reason, *about, **detail)
+    current_record(turn).spent += 1
 
 
 _KINDS: Mapping[str, tuple[type, str]] = {
@@ -253,7 +260,7 @@ _KINDS: Mapping[str, tuple[type, str]] = {
 """Of what type each rule of a turn is."""
 
 
-def checked_turn(filters: object = None, **rules: object) -> None:
+def check_turn_arguments(filters: object = None, **rules: object) -> None:
     """Refuse what no turn can go by: a budget, a layout, settings, sources or filters.
 
     None stands for what is not given.
@@ -280,5 +287,5 @@ def checked_filters(filters: object) -> dict[str, Any]:
         raise InvalidTypeError(
             f"filters is a mapping of options of get_context, not {short(filters)}"
         )
-    checked_names(filters, RECALL_OPTIONS, "filters")
+    check_known_names(filters, RECALL_OPTIONS, "filters")
     return dict(filters)

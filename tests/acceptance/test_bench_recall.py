@@ -28,7 +28,7 @@ from benchmarks.recall_metrics import METRICS, Judge
 from benchmarks.recall_report import BM25, OURS, Results, report
 from benchmarks.recall_system import System
 from langmem_tiers import LocalEmbeddings
-from langmem_tiers.recall.matching import read_weights, shipped_for
+from langmem_tiers.recall.matching import read_weights, weights_for_model
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ def test_what_is_measured_is_ranked_by_the_match_that_ships(results: Results) ->
     for style in results.styles:
         column = style.figures[OURS][:, METRICS.index("recall@10")]
         for n, (evidence, gold) in enumerate(zip(style.evidence, style.gold, strict=True)):
-            best = evidence.matched(shipped_for("local"))[:10]
+            best = evidence.matched(weights_for_model("local"))[:10]
             again = sum(key in gold for key in best) / len(gold)
             assert column[n] + style.cutoff.lost[n] == pytest.approx(again)
 

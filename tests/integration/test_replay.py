@@ -17,7 +17,7 @@ from langmem_tiers.cli.app import app
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.recall import ranking
-from langmem_tiers.recall.matching import shipped_for
+from langmem_tiers.recall.matching import weights_for_model
 from langmem_tiers.recall.replay import Replay
 from tests.support.archives import execute
 from tests.support.coordinating import PATIENT, beside, calling, coordinator
@@ -116,7 +116,7 @@ def test_words_alone_are_replayed_by_words_alone(database_url: str, clock: Clock
 
 def changed_weights(path: Path) -> str:
     """A file of weights that trust in nearness."""
-    told = asdict(shipped_for("other"))
+    told = asdict(weights_for_model("other"))
     told["features"] = {**told["features"], "dense": 9.0, "own": 0.0}
     path.write_text(json.dumps(told))
     return str(path)

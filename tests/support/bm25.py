@@ -10,7 +10,7 @@ from typing import NamedTuple
 from langmem_tiers import TieredStore
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres.flow import Flow, Query, Row
-from langmem_tiers.recall.matching import read_rows
+from langmem_tiers.recall.matching import read_candidates_and_facts
 from tests.support.coordinating import recall_call
 
 K1, B, REACH = 1.2, 0.75, 2
@@ -41,7 +41,7 @@ def of_postgres(store: TieredStore, ask: Callable[[], object]) -> list[tuple[str
         (rows,) = yield Query((call,), commit=True)
         return list(rows)
 
-    found, _ = read_rows(store.run(again()), Distance.COSINE)
+    found, _ = read_candidates_and_facts(store.run(again()), Distance.COSINE)
     return sorted(
         (str(one.key), Scores(one.own or 0.0, one.window or 0.0, one.before or 0.0))
         for one in found

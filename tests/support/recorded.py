@@ -12,7 +12,7 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langmem_tiers import MemoryCoordinator, Reviewer, Tier, TieredStore
 from langmem_tiers.core.memory import TIERS, Recollection
-from langmem_tiers.recall.ranking import PROFILES, Asked
+from langmem_tiers.recall.ranking import PROFILES, RankingQuery
 from langmem_tiers.remember.review import Reviewers
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import PATIENT, coordinator
@@ -37,7 +37,7 @@ class Backwards(BaseDocumentCompressor):
         return [*documents][1:][::-1]
 
 
-def by_length(memory: Recollection, _: Asked) -> dict[str, float]:
+def by_length(memory: Recollection, _: RankingQuery) -> dict[str, float]:
     """A profile of the caller's own."""
     return {"match": memory.match, "length": len(memory.content) / 1000}
 

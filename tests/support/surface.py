@@ -19,7 +19,7 @@ from langmem_tiers.importers import count_records, detect_format, read_records
 from langmem_tiers.interop import aimport_chat_history, aopen_tier, import_chat_history, open_tier
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.recall.fence import recalled_text, with_recalled
-from langmem_tiers.recall.ranking import profile_of, time_weighted
+from langmem_tiers.recall.ranking import resolve_profile, time_weighted
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.testing import TrigramEmbeddings, check_names, run_check
 from langmem_tiers.turn.layout import Layout, Stage
@@ -30,7 +30,7 @@ from tests.support.good import NAMESPACES, World, needed, parameters_of
 BESIDE: Final = (
     *(Layout, Stage, OperationalState, MemorySettings, PromotionSettings, Signature),
     *(tending.RisePolicy, tending.MergePolicy, tending.SupersedePolicy),
-    *(signature, detectors, time_weighted, profile_of),
+    *(signature, detectors, time_weighted, resolve_profile),
     *(recalled_text, with_recalled, TrigramEmbeddings, check_names, run_check),
     *(detect_format, read_records, count_records),
     *(open_tier, aopen_tier, import_chat_history, aimport_chat_history),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers import LocalEmbeddings
 from langmem_tiers.core.reading import distinct_words
-from langmem_tiers.recall.matching import Searched, likeness
+from langmem_tiers.recall.matching import SearchFacts, word_similarities
 from langmem_tiers.recall.question import read_question
 from tests.unit.test_evidence import candidate
 
@@ -22,8 +22,8 @@ some_words = st.lists(
 
 def alike(question: str, *texts: str, speakers: tuple[str, ...] = ()) -> list[float]:
     asked = read_question(question, date(2026, 1, 1))
-    scope = Searched(speakers=speakers)
-    return likeness([candidate(one) for one in texts], asked, scope, WORDS)
+    scope = SearchFacts(speakers=speakers)
+    return word_similarities([candidate(one) for one in texts], asked, scope, WORDS)
 
 
 def test_another_word_for_the_same_is_nearer_than_one_for_something_else() -> None:
@@ -56,7 +56,7 @@ def test_a_text_with_more_words_is_no_less_alike_and_others_do_not_matter(
 
 def test_without_words_or_vectors_nothing_is_alike() -> None:
     question = read_question("What is it?", date(2026, 1, 1))
-    assert likeness([candidate("It is a dog.")], question, Searched(), None) == [0.0]
+    assert word_similarities([candidate("It is a dog.")], question, SearchFacts(), None) == [0.0]
     assert WORDS.alike([], [["dog"]]) == [0.0]
     assert WORDS.alike(["dog"], [[], ["dog"]]) == pytest.approx([0.0, 1.0])
     assert alike("?", "a dog") == [0.0]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.recall import approximate_tokens
-from langmem_tiers.turn.assembly import Assembled, fit
+from langmem_tiers.turn.assembly import Assembled, fit_sections
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Fragment, Layout, Section, Stage
 from tests.support.recollections import NOW, recollection
 
@@ -61,7 +61,7 @@ def put_together(
     layout: Layout = ORCHESTRATOR,
 ) -> Assembled:
     filled = [(stage, sections.get(stage.source, Section())) for stage in layout.stages]
-    return fit(filled, layout=layout, budget=budget, count_tokens=count, query="keys")
+    return fit_sections(filled, layout=layout, budget=budget, count_tokens=count, query="keys")
 
 
 TAG = re.compile(r"<\s*/?\s*memor(?:y|ies)\b", re.IGNORECASE)
@@ -240,7 +240,7 @@ def test_the_item_of_a_stage_writes_what_a_source_of_ones_own_answers() -> None:
         Fragment(text="late", source="crm"),
     )
 
-    found = fit([(stage, Section(tickets))], layout=layout, budget=999, count_tokens=len)
+    found = fit_sections([(stage, Section(tickets))], layout=layout, budget=999, count_tokens=len)
 
     assert found.text.splitlines()[3:-1] == [
         "* [t1] open",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.recall.budget import choose, usefulness, worth_of
+from langmem_tiers.recall.budget import choose, combined_worth, usefulness
 from tests.support.recollections import recollection
 
 WORDS = ["card", "declined", "retry", "refund", "bank", "the", "of", "to"]
@@ -50,7 +50,7 @@ def test_no_memory_that_fits_is_worth_more_than_what_is_chosen(
         some, room, lambda key: by_key[key], query=QUERY, render=lambda memory: memory.key
     )
     worths = usefulness(some, QUERY)
-    worth = sum(worth_of(worths[some.index(one)] for one in choice.chosen).values())
+    worth = sum(combined_worth(worths[some.index(one)] for one in choice.chosen).values())
     fitting = (sum(worths[n].values()) for n, cost in enumerate(costs) if cost <= room)
     assert worth >= max(fitting, default=0.0) - 1e-9
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.recall.budget import SIMILARITY_THRESHOLD, Feature, Text, deduplicate, similarity
+from langmem_tiers.recall.budget import (
+    SIMILARITY_THRESHOLD,
+    ComparedText,
+    Feature,
+    deduplicate,
+    similarity,
+)
 from tests.support.recollections import recollection
 
 WORDS = ["alpha", "beta", "gamma", "delta", "no"]
@@ -16,7 +22,7 @@ LONG = " ".join(f"word{n}" for n in range(60))
 
 def alike(one: str, other: str) -> float:
     numbers: dict[Feature, int] = {}
-    return similarity(Text(one, numbers), Text(other, numbers))
+    return similarity(ComparedText(one, numbers), ComparedText(other, numbers))
 
 
 @settings(derandomize=True, max_examples=50)

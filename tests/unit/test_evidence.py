@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from langmem_tiers.recall.matching import (
     FEATURES,
     Candidate,
-    Searched,
-    Weighed,
-    features,
-    judge,
-    shipped_for,
-    tells_time,
+    ScoredCandidate,
+    SearchFacts,
+    candidate_features,
+    names_time,
+    score_candidates,
+    weights_for_model,
 )
 from langmem_tiers.recall.question import Question, read_question
-from langmem_tiers.recall.ranking import HELPS, helps
+from langmem_tiers.recall.ranking import HELPS, probability_memory_helps
 
 NOW = datetime(2023, 6, 14, 9, tzinfo=UTC)
-SCOPE = Searched(memories=400, sought=10, known=9, best_cosine=0.5)
+SCOPE = SearchFacts(memories=400, sought=10, known=9, best_cosine=0.5)
 
 _PLAIN = Candidate(
     tenant="acme",
@@ -62,14 +62,14 @@ def asked(text: str) -> Question:
     return read_question(text, NOW.date())
 
 
-def measured(one: Candidate, question: str, scope: Searched = SCOPE) -> dict[str, float]:
-    return dict(zip(FEATURES, features([one], asked(question), scope)[0], strict=True))
+def measured(one: Candidate, question: str, scope: SearchFacts = SCOPE) -> dict[str, float]:
+    return dict(zip(FEATURES, candidate_features([one], asked(question), scope)[0], strict=True))
 
 
 def judged(
-    *some: Candidate, question: str = "Where is it?", scope: Searched = SCOPE
-) -> list[Weighed]:
-    return judge(some, asked(question), scope, shipped_for("local"))
+    *some: Candidate, question: str = "Where is it?", scope: SearchFacts = SCOPE
+) -> list[ScoredCandidate]:
+    return score_candidates(some, asked(question), scope, weights_for_model("local"))
 
 
 candidates = st.builds(
@@ -149,7 +149,7 @@ def test_a_session_is_as_near_as_its_three_nearest_and_what_has_none_as_itself()
         return candidate(value=value, cosine=cosine)
 
     some = [*(said("a", one) for one in (0.4, 0.1, 0.5, 0.3)), said(None, 0.2), said(None, 0.5)]
-    rows = features(some, asked("?"), replace(SCOPE, best_cosine=0.5))
+    rows = candidate_features(some, asked("?"), replace(SCOPE, best_cosine=0.5))
     near = [row[FEATURES.index("session")] for row in rows]
     assert near == pytest.approx([0.8, 0.8, 0.8, 0.8, 0.4, 1.0])
 
@@ -179,8 +179,8 @@ def test_an_assistant_is_preferred_where_it_is_asked_what_it_said(
 
 def test_words_of_time_are_recognised_but_no_modal_verb_or_plain_number() -> None:
     told = "yesterday|in May|two days, I think|since 2019|on the 3rd!|Sunday's cake"
-    assert all(map(tells_time, told.split("|")))
-    assert not tells_time("I may take 12 apples")
+    assert all(map(names_time, told.split("|")))
+    assert not names_time("I may take 12 apples")
 
 
 def test_a_date_in_the_question_prefers_the_days_after_it() -> None:
@@ -221,20 +221,22 @@ def test_the_match_is_a_chance_and_of_what_is_equally_near_keeps_the_order_of_th
 def test_the_evidence_is_the_features_times_their_weights(
     some: list[Candidate], question: str
 ) -> None:
-    weights = shipped_for("local").features
+    weights = weights_for_model("local").features
     for one in judged(*some, question=question):
         found = measured(one.candidate, question)
 
         assert one.evidence == {name: weights[name] * found[name] for name in found if found[name]}
 
 
-def scope_of(*speakers: str, **facts: Any) -> Searched:
+def scope_of(*speakers: str, **facts: Any) -> SearchFacts:
     return replace(SCOPE, speakers=speakers, **facts)
 
 
-def can_answer(question: str, scope: Searched, cosine: float = 0.5) -> bool:
+def can_answer(question: str, scope: SearchFacts, cosine: float = 0.5) -> bool:
     found = [candidate(cosine=cosine, speaker="user")] * 5
-    chance = helps(asked(question), found, scope, shipped_for("local"), needs=0.0, meant=0.0)
+    chance = probability_memory_helps(
+        asked(question), found, scope, weights_for_model("local"), needs=0.0, meant=0.0
+    )
     return bool(chance >= HELPS)
 
 
@@ -246,7 +248,7 @@ def test_a_question_can_be_answered_where_its_names_or_words_are_known() -> None
     assert can_answer(paint, scope_of("Ida", known_names=frozenset(["caroline"])))
     assert can_answer("Where do I keep my bees?", replace(SCOPE, known=5.0), 0.4)
     assert not can_answer("When did Caroline go to the gallery?", unknown, 0.25)
-    assert not can_answer("Where is Caroline?", Searched(sought=3.0), 0.0)
+    assert not can_answer("Where is Caroline?", SearchFacts(sought=3.0), 0.0)
 
 
 @given(known=st.floats(0, 10), cosine=st.floats(0, 1), more=st.floats(0, 0.5), question=questions)

@@ -12,12 +12,12 @@ from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import SMALL_TALK
 from langmem_tiers.recall.question import REMINDER_SET
-from langmem_tiers.recall.ranking import ABOUT, NO_FLOOR, TURN_FLOOR, Floor, shown
+from langmem_tiers.recall.ranking import ABOUT, NO_FLOOR, TURN_FLOOR, Floor, drop_irrelevant
 from tests.support.recollections import NOW, recollection
 
 
 def keys(memories: list[Recollection], floor: Floor, types: list[str] | None = None) -> list[str]:
-    left = shown(memories, floor, 1.0, MemoryTypes(), among=20, asked=types)
+    left = drop_irrelevant(memories, floor, 1.0, MemoryTypes(), among=20, asked=types)
     return [one.key for one in left]
 
 

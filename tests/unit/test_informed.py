@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.turn.memories import WEIGHT, together
+from langmem_tiers.turn.memories import WEIGHT, merge_circumstances
 from tests.support.recollections import recollection
 
 
@@ -33,7 +33,7 @@ def test_circumstances_add_half_of_the_best_answer_at_most(
 ) -> None:
     informed = {"conversation": conversation, "goals": goals}
 
-    best = together(direct, informed, limit)
+    best = merge_circumstances(direct, informed, limit)
 
     alone = {one.key: one.score for one in direct}
     assert len(best) == min(limit, len({one.key for one in (*direct, *conversation, *goals)}))
@@ -47,5 +47,5 @@ def test_circumstances_add_half_of_the_best_answer_at_most(
     if top is not None:
         before = [one for one in best if one.score > top and alone.get(one.key) != top]
         assert all(alone.get(one.key, 0.0) >= (1 - WEIGHT) * top - 1e-9 for one in before)
-    assert best == together(direct, informed, limit)
-    assert together(direct, {}, limit) == direct[:limit]
+    assert best == merge_circumstances(direct, informed, limit)
+    assert merge_circumstances(direct, {}, limit) == direct[:limit]

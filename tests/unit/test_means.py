@@ -9,7 +9,7 @@ import pytest
 from benchmarks.data import Record, records
 from benchmarks.fit_means import Judged, Message, bound, fit, vocabulary, wanted_of
 from langmem_tiers.core import linear_model
-from langmem_tiers.recall.means import means, needs, shipped
+from langmem_tiers.recall.means import classify_message, memory_need, shipped_weights
 from langmem_tiers.recall.question import TALKS
 
 
@@ -33,7 +33,7 @@ def test_what_is_asked_for_later_is_not_taken_for_talk_and_much_else_is() -> Non
     others = [text for text, wanted in said() if not wanted]
 
     def talking(several: list[str]) -> float:
-        return sum(means(one).talk >= TALKS for one in several) / len(several)
+        return sum(classify_message(one).talk >= TALKS for one in several) / len(several)
 
     assert len(told) > 200
     assert talking(told) < 0.01
@@ -51,7 +51,7 @@ def test_what_is_asked_for_later_is_not_taken_for_talk_and_much_else_is() -> Non
     ],
 )
 def test_what_tells_nothing_talks(text: str) -> None:
-    assert means(text).talk >= TALKS
+    assert classify_message(text).talk >= TALKS
 
 
 @pytest.mark.parametrize(
@@ -65,27 +65,27 @@ def test_what_tells_nothing_talks(text: str) -> None:
     ],
 )
 def test_a_message_that_tells_something_beside_its_thanks_does_not_talk(text: str) -> None:
-    assert means(text).talk < TALKS
+    assert classify_message(text).talk < TALKS
 
 
 def test_what_anybody_could_answer_needs_no_memory_and_what_was_told_does() -> None:
     asked = "What was the name of the vet again?"
 
     for text in ("What's the square root of 64?", "Write a haiku about snow", "Thanks!"):
-        assert needs(text) < needs(asked)
-    assert needs("Wann kommt der Klempner morgen früh vorbei") == 0.0
+        assert memory_need(text) < memory_need(asked)
+    assert memory_need("Wann kommt der Klempner morgen früh vorbei") == 0.0
 
 
 def test_a_question_that_sounds_like_talk_does_not_surely_need_no_memory() -> None:
-    surely = needs("Hi there, how are you today?")
-    assert surely < needs("What is Ada doing as a volunteer?") < 0
+    surely = memory_need("Hi there, how are you today?")
+    assert surely < memory_need("What is Ada doing as a volunteer?") < 0
 
 
 def test_weights_are_read_as_they_are_written(tmp_path: Path) -> None:
-    linear_model.write_weights(tmp_path, "means", shipped())
+    linear_model.write_weights(tmp_path, "means", shipped_weights())
     linear_model.write_weights(tmp_path, "some", {"b": [0.5], "^ a b": [-1], ". b": [0.26]})
 
-    assert linear_model.read_weights(tmp_path, "means") == shipped()
+    assert linear_model.read_weights(tmp_path, "means") == shipped_weights()
     assert linear_model.read_weights(tmp_path, "some") == {
         "b": (0.5,),
         "^ a b": (-1.0,),

@@ -13,10 +13,17 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.recall.ranking import CREDIT, PROFILES, Asked, Profile, rank, time_weighted
+from langmem_tiers.recall.ranking import (
+    CREDIT,
+    PROFILES,
+    Profile,
+    RankingQuery,
+    rank,
+    time_weighted,
+)
 from tests.support.recollections import NOW, recollection
 
-ASKED = Asked(NOW, project_id="billing", query="how are cards declined?")
+ASKED = RankingQuery(NOW, project_id="billing", query="how are cards declined?")
 UNIT = st.floats(0, 1)
 
 
@@ -40,7 +47,7 @@ def memories(draw: st.DrawFn) -> list[Recollection]:
     ]
 
 
-def only(profile: str | Profile, asked: Asked = ASKED, **facts: Any) -> Recollection:
+def only(profile: str | Profile, asked: RankingQuery = ASKED, **facts: Any) -> Recollection:
     (ranked,) = rank([recollection("a", **facts)], profile, asked)
     return ranked
 
@@ -119,7 +126,7 @@ def test_project_balanced_alternates_the_sides_among_near_equals_only() -> None:
     assert [one.explanation["balance"] for one in ranked] == pytest.approx(
         [0, 0, -0.05, -0.05, -0.1, -0.1]
     )
-    unasked = rank([*own, *others], "project_balanced", Asked(NOW))
+    unasked = rank([*own, *others], "project_balanced", RankingQuery(NOW))
     assert keys(unasked) == "abcxy"
 
 
@@ -164,7 +171,7 @@ def test_aurora_is_the_specified_formula() -> None:
     assert ranked.score == pytest.approx(0.51)
     later = only("aurora", created_at=NOW + timedelta(days=400))
     assert later.explanation["recency"] == 0.2
-    for project, asked in (("shop", ASKED), (None, ASKED), ("billing", Asked(NOW))):
+    for project, asked in (("shop", ASKED), (None, ASKED), ("billing", RankingQuery(NOW))):
         assert "project" not in only("aurora", asked, project_id=project).explanation
     lesson = only("aurora", memory_type="reflexion", match=0.8, boost=1.5)
     assert lesson.explanation == pytest.approx(

@@ -18,7 +18,7 @@ from langmem_tiers.core.errors import InvalidTypeError, ModelError
 from langmem_tiers.core.structured import HEAD, TAIL, aask, ask
 from langmem_tiers.learn.general import generaliser_of
 from langmem_tiers.learn.reflexion import Experience, FailedAttempt, reflector_of
-from langmem_tiers.recall.fence import quoted
+from langmem_tiers.recall.fence import escape_fences
 
 QUESTION: list[BaseMessage] = [HumanMessage("What is the answer?")]
 
@@ -164,7 +164,9 @@ def test_a_prompt_holds_an_attempt_as_data() -> None:
 def test_what_is_not_seen_or_is_wide_hides_no_fence_and_what_is_none_stays(fence: str) -> None:
     for form in ("<\u200b/{}>", "<\x00/{}>", "\uff1c/{}\uff1e", "\ufe64/{}>", "< /\ufeff {}>"):
         told = f"a < b \u200b{form.format(fence)} <p>"
-        assert quoted(told) == told.replace(form.format(fence), f"&lt;{form.format(fence)[1:]}")
+        assert escape_fences(told) == told.replace(
+            form.format(fence), f"&lt;{form.format(fence)[1:]}"
+        )
     for text in (
         "1 < 2\u200b",
         "\uff1cp\uff1e",
@@ -172,6 +174,6 @@ def test_what_is_not_seen_or_is_wide_hides_no_fence_and_what_is_none_stays(fence
         "<" + " " * 9 + "x",
         "\u226e/memory>",
     ):
-        assert quoted(text) == text
-    assert quoted("<b> List<Error> < /Names>") == "<b> List&lt;Error> &lt; /Names>"
-    assert quoted("<\uff4d\uff45\uff4d\uff4f\uff52\uff59>").startswith("&lt;")
+        assert escape_fences(text) == text
+    assert escape_fences("<b> List<Error> < /Names>") == "<b> List&lt;Error> &lt; /Names>"
+    assert escape_fences("<\uff4d\uff45\uff4d\uff4f\uff52\uff59>").startswith("&lt;")

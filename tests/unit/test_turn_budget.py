@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.turn.record import LONGEST_RESULT, TurnRecord, called
-from langmem_tiers.turn.trace import Budget, TurnEvent, TurnTrace, as_json, bounds, record_call
+from langmem_tiers.turn.record import LONGEST_RESULT, TurnRecord, read_tool_call
+from langmem_tiers.turn.trace import (
+    Budget,
+    TurnEvent,
+    TurnTrace,
+    event_key_bounds,
+    record_call,
+    to_json_fields,
+)
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ACME = MemoryContext(tenant="acme", project_id="billing")
@@ -60,7 +67,7 @@ def turn() -> TurnRecord:
     record.pending.append(NewMemory(content="one", tags=("a",), occurred_at=NOW, key="k"))
     for given_, answer in (("1,2", {"error": "ValueError: comma"}), ("12", {"result": "12"})):
         told = {"result": None, "error": None, **answer}
-        one, _ = called("add", {"amount": given_}, told["result"], told["error"], **TOLD)
+        one, _ = read_tool_call("add", {"amount": given_}, told["result"], told["error"], **TOLD)
         record.calls.append(replace(one, key=record.key("call", len(record.calls))))
         record.pending.append(replace(record.calls[-1].to_memory(NOW, record.task), trust=0.6))
     record.goals.append({"goal": "g", "delta": 1.0})
@@ -80,7 +87,7 @@ def test_a_turn_is_the_same_after_it_was_json(
     record = turn()
     record.prompt = prompt
     for number, parameters in enumerate(calls):
-        one, _ = called("add", parameters, "12", None, **TOLD)
+        one, _ = read_tool_call("add", parameters, "12", None, **TOLD)
         record.calls.append(replace(one, key=record.key("call", number)))
     record.events += [TurnEvent(kind="memorized", at=NOW, reasons=(why,)) for why in reasons]
     state = json.loads(json.dumps(record.to_state()))
@@ -88,7 +95,7 @@ def test_a_turn_is_the_same_after_it_was_json(
     again = TurnRecord.of_state(state)
 
     assert again.to_state() == record.to_state() == state
-    assert as_json(again.pending[0]) == as_json(record.pending[0])
+    assert to_json_fields(again.pending[0]) == to_json_fields(record.pending[0])
     assert again.calls == record.calls
 
 
@@ -116,7 +123,7 @@ def test_events_of_a_turn_lie_side_by_side_in_order_and_apart_from_any_others(
     name: str, other: str, number: int
 ) -> None:
     events = [TurnEvent(kind="memorized", at=NOW)] * number
-    names, (low, high) = event_names(name, events), bounds(name)
+    names, (low, high) = event_names(name, events), event_key_bounds(name)
 
     assert names == sorted(names)
     assert all(low <= one < high for one in names)
@@ -125,7 +132,7 @@ def test_events_of_a_turn_lie_side_by_side_in_order_and_apart_from_any_others(
 
 
 def test_long_results_are_shortened_and_say_so() -> None:
-    one, _ = called("tool", {"text": "x" * 99_999}, "y" * 99_999, None, **TOLD)
+    one, _ = read_tool_call("tool", {"text": "x" * 99_999}, "y" * 99_999, None, **TOLD)
 
     assert len(one.result or "") < LONGEST_RESULT + 60
     assert "95,999 characters left out" in (one.result or "")
