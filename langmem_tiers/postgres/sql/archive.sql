@@ -1,10 +1,12 @@
--- The statements of archival: what leaves for a file, and what comes back. The rules of
+-- The statements of archival: memories that move to a file, and their restore. The rules of
 -- queries.sql hold here too.
 
 -- part: archivable
--- Old, hardly read and unimportant; that nobody told how important it is says nothing. What was made,
--- changed or read lately is not old, and what served more runs well than badly is worth keeping. What is not current stays, as questions about the past read it; what has a lineage stays, as deletions, rollbacks and
--- retractions reach along it; and so does what a session may still clear, and what is intended still.
+-- Old, rarely read and unimportant memories; one without a given importance counts as unimportant.
+-- A memory that was created, changed or read lately is not old, and one that served more runs well
+-- than badly is worth keeping. Memories that are not current stay, as questions about the past read
+-- them. Those with a lineage stay, as deletions, rollbacks and retractions follow it. So do
+-- memories that a session may still clear, and open intentions.
 FROM {memory}.memories m
 LEFT JOIN LATERAL (
     SELECT u.access_count, u.success_count, u.failure_count, u.last_accessed_at FROM {memory}.usage u
@@ -36,7 +38,7 @@ WHERE m.tenant = %(tenant)s
   )
 
 -- name: archive_candidates
--- What may be archived, between two ids.
+-- The memories that may be archived, between two ids.
 SELECT m.id, m.namespace, m.key, m.updated_at
 {part archivable}
   AND m.id > %(after)s AND m.id <= %(until)s
@@ -44,10 +46,10 @@ ORDER BY m.id
 LIMIT %(limit)s;
 
 -- name: archive_least
--- Of what may be archived, the least valuable, up to a share of what is current, by id: the least
--- important, then the least read, then what was longest left alone. What was archived at this moment
--- counts as current and as taken, so that a cycle that goes on takes no more than one that was not
--- broken off.
+-- The least valuable memories that may be archived, up to a share of the current ones, by id: the
+-- least important, then the least read, then those left alone longest. Memories archived at this
+-- moment count as current and as taken, so that a cycle that continues takes no more than one that
+-- was not interrupted.
 SELECT l.id
 FROM (
     SELECT m.id
@@ -70,14 +72,14 @@ ORDER BY l.id
 LIMIT %(limit)s;
 
 -- name: archive_waiting
--- How many may be archived still.
+-- The number of memories that may still be archived.
 SELECT count(*)
 {part archivable};
 
 -- name: archive_rows
 -- Whole memories with their vectors and counters. Times are microseconds since 1970; the ends of
--- bigint stand for the infinities, as they do in Postgres itself. Vectors come in the binary form
--- of 32-bit floats, which holds half precision exactly.
+-- bigint stand for the infinities, as they do in Postgres itself. Vectors have the binary form of
+-- 32-bit floats, which holds half precision exactly.
 SELECT m.id, m.tier::text, m.namespace, m.key, m.value::text, m.lexemes::text, m.ttl_minutes,
        m.session, m.turn, m.speaker, m.signature, m.tool, m.state,
        u.access_count, u.success_count, u.failure_count, u.strength,
@@ -114,7 +116,7 @@ WHERE {few}
 ORDER BY m.id;
 
 -- name: archived_among
--- Which of these ids are archived already, each with its file.
+-- Those of these ids that are archived already, each with its file.
 SELECT a.id, a.archive
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
@@ -124,8 +126,8 @@ WHERE {few}
 ORDER BY a.id;
 
 -- name: archive_lock
--- Nobody changes these memories or their counters until the end; those with a lineage, or intended, by
--- now are not held, and not answered.
+-- Lock these memories and their counters until the end. Those that have a lineage or an intention
+-- by now are neither locked nor returned.
 SELECT m.id
 FROM (SELECT w.id FROM unnest(%(ids)s::bigint[]) AS w (id) ORDER BY w.id) w
 CROSS JOIN LATERAL (
@@ -147,8 +149,8 @@ LEFT JOIN LATERAL (
 ) u ON true;
 
 -- name: record_archive
--- Memories that are safe in a file leave: what they say, their vectors and their counters. Their
--- exposures and events stay, for when they come back.
+-- Delete memories that are safe in a file, with their vectors and counters. Their exposures and
+-- events stay, for their restore.
 WITH file AS (
     INSERT INTO {memory}.archives (tenant, archive, url, checksum, memories, archived_at)
     VALUES (%(tenant)s, %(archive)s, %(url)s, %(checksum)s, cardinality(%(ids)s::bigint[]),
@@ -171,8 +173,8 @@ INSERT INTO {memory}.archived (tenant, id, tier, namespace, key, archive, user_i
 SELECT g.tenant, g.id, g.tier, g.namespace, g.key, %(archive)s, g.user_id FROM gone g;
 
 -- name: archives
--- The files of a tenant, oldest first, and how many memories are in each and nowhere else. Those of
--- one archival are named by the number of their first memory, which may have one digit more.
+-- The files of a tenant, oldest first, with the number of memories that exist in each alone. Files
+-- of one archival are named by the number of their first memory, which may have one digit more.
 SELECT a.archive, a.url, a.checksum, a.memories, a.archived_at,
        (SELECT count(*) FROM {memory}.archived x
         WHERE x.tenant = a.tenant AND x.archive = a.archive) AS remaining
@@ -181,23 +183,23 @@ WHERE a.tenant = %(tenant)s
 ORDER BY a.archived_at, length(a.archive), a.archive;
 
 -- name: archived_in
--- The memories that are in a file and nowhere else.
+-- The memories that exist in a file alone.
 SELECT a.id, a.tier::text, a.namespace, a.key FROM {memory}.archived a
 WHERE a.tenant = %(tenant)s AND a.archive = %(archive)s
 ORDER BY a.id;
 
 -- name: archived_as
--- Where in the tenant an archived memory of that key would come back, and from which file; but for
--- what is another user's.
+-- The place in the tenant to which an archived memory of that key would return, and its file,
+-- without those of another user.
 SELECT a.tenant, a.tier::text, a.namespace, a.key, a.archive FROM {memory}.archived a
 WHERE a.tenant = %(tenant)s AND a.key = %(key)s AND {part seen a}
 ORDER BY a.tier, a.user_id NULLS LAST, a.namespace;
 
 -- name: restore_archived
--- Bring memories back as they were, those that are archived still. What has expired meanwhile is
--- dead; where a memory of the same key lives now, or a newer one is archived, that one counts and
--- this one waits. What runs earned for it meanwhile is added to its counters. Answers each id, what
--- became of it, and whether there was something to add.
+-- Restore memories as they were, if they are still archived. Memories that have expired meanwhile
+-- stay dead. If a memory of the same key is alive, or a newer one is archived, that one counts and
+-- this one waits. Evidence that runs earned for it meanwhile is added to its counters. Returns each
+-- id, its fate, and whether evidence was added.
 WITH given AS MATERIALIZED (
     SELECT w.*, t.at
     FROM unnest(%(ids)s::bigint[], %(tiers)s::text[], %(namespaces)s::text[], %(keys)s::text[],

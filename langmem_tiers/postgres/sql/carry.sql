@@ -1,12 +1,12 @@
--- The statements of exports and imports. The rules of queries.sql hold here too; {table}: loaded for
--- each table that is carried, as NAME_TABLE, with what its rows are ordered by as {order}.
+-- The statements of exports and imports. The rules of queries.sql hold here too. {table}: the
+-- statement is loaded for each exported table, as NAME_TABLE, with the table's order as {order}.
 
 -- name: carry_count
 SELECT count(*) FROM {memory}.{table} t WHERE t.tenant = %(tenant)s;
 
 -- name: carry_out
--- The rows of a tenant one after another, each as JSON: whoever reads them by carry_next holds some
--- at a time. Numbers, times and vectors are written so that they are read back the same.
+-- A cursor over the rows of a tenant, each as JSON: carry_next reads some at a time. Numbers, times
+-- and vectors are written so that they read back the same.
 DECLARE carried NO SCROLL CURSOR FOR
 SELECT row_to_json(t)::text FROM {memory}.{table} t WHERE t.tenant = %(tenant)s::text
 ORDER BY {order};
@@ -25,7 +25,7 @@ VALUES (%(tenant)s, %(part)s, %(machine)s, %(now)s::timestamptz);
 DELETE FROM {memory}.exports x WHERE x.tenant = %(tenant)s AND x.part = %(part)s;
 
 -- name: exports
--- Exports that were begun and have not ended, of a tenant or of all.
+-- Exports that have begun and not ended, of a tenant or of all.
 SELECT x.tenant, x.part, x.machine, x.began_at FROM {memory}.exports x
 WHERE %(tenant)s::text IS NULL OR x.tenant = %(tenant)s::text
 ORDER BY x.tenant, x.began_at, x.part;
@@ -36,15 +36,15 @@ SELECT w.* FROM json_populate_recordset(NULL::{memory}.{table}, %(rows)s::json) 
 WHERE w.tenant = %(tenant)s;
 
 -- name: carry_in_beside
--- What stands already stays.
+-- Existing rows stay.
 INSERT INTO {memory}.{table}
 SELECT w.* FROM json_populate_recordset(NULL::{memory}.{table}, %(rows)s::json) AS w
 WHERE w.tenant = %(tenant)s
 ON CONFLICT DO NOTHING;
 
 -- name: carried_columns
--- The columns of tables, in order: the table, the column, its type without a schema, and whether it
--- needs a value.
+-- The columns of tables, in order: table, column, type without its schema, and whether it needs a
+-- value.
 SELECT w.name, a.attname::text,
        regexp_replace(format_type(a.atttypid, a.atttypmod), '^.*\.', ''), a.attnotnull
 FROM unnest(%(names)s::text[]) WITH ORDINALITY AS w (name, ord)
@@ -63,7 +63,7 @@ ON CONFLICT (tenant) DO NOTHING
 RETURNING tenant;
 
 -- name: continue_import
--- An import goes on from where this one believes it to be; nobody else does until the end.
+-- Continue an import from where its caller believes it to be; others wait until the end.
 UPDATE {memory}.imports i SET done = %(done)s
 WHERE i.tenant = %(tenant)s AND i.export = %(export)s AND i.done = %(before)s
 RETURNING i.done;
@@ -72,15 +72,15 @@ RETURNING i.done;
 DELETE FROM {memory}.imports i WHERE i.tenant = %(tenant)s AND i.export = %(export)s;
 
 -- name: pass_ids
--- No id up to this one is drawn any more, and who drew one has committed it.
+-- No id up to this one is drawn any more, and all transactions that drew one have ended.
 SELECT {memory}.pass_ids(%(most)s::bigint);
 
 -- name: draw_ids
--- So many ids in a row; answers the last one before them.
+-- Draw so many consecutive ids; returns the last one before them.
 SELECT {memory}.draw_ids(%(many)s::bigint);
 
 -- name: ids_between
--- Whether other tenants have ids in this range.
+-- True if other tenants have ids in this range.
 SELECT EXISTS (
     SELECT FROM {memory}.memories m
     WHERE m.tenant <> %(tenant)s AND m.id BETWEEN %(low)s::bigint AND %(high)s::bigint
@@ -96,7 +96,7 @@ SELECT EXISTS (
 );
 
 -- name: ids_among
--- Whether other tenants have any of these ids.
+-- True if other tenants have any of these ids.
 SELECT EXISTS (
     SELECT FROM {memory}.memories m
     WHERE m.tenant <> %(tenant)s AND m.id = ANY (%(ids)s::bigint[])

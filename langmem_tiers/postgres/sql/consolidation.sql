@@ -2,8 +2,8 @@
 -- rules of queries.sql hold here too.
 
 -- name: acquire_lease
--- Hold a tenant's lease if nobody else does; its fence. Whoever takes it over gets the next fence,
--- and its own holder the same one again.
+-- Take a tenant's lease if nobody else holds it, and return its fence. A new holder gets the next
+-- fence, and the present holder the same one again.
 INSERT INTO {memory}.leases AS l (tenant, holder, fence, until)
 VALUES (%(tenant)s, %(holder)s, 1, %(now)s::timestamptz + %(seconds)s::float8 * interval '1 second')
 ON CONFLICT (tenant) DO UPDATE
@@ -30,10 +30,10 @@ SELECT EXISTS (
 );
 
 -- name: guard_lease
--- Whether a cycle may write: its fence is still the current one or, without a fence, nobody has held
--- a lease since the cycle began. A lease cannot change hands until the cycle's transaction has ended;
--- that of a process which stands still is ended by Postgres (in a round trip too from 17 on), so that
--- nobody waits for it forever.
+-- True if a cycle may write: its fence is still the current one or, without a fence, nobody has
+-- held a lease since the cycle began. A lease cannot change hands until the cycle's transaction has
+-- ended. Postgres ends the transaction of a process that hangs (from 17 on within a round trip
+-- too), so that nobody waits for it forever.
 SELECT CASE WHEN %(fence)s::bigint IS NULL THEN l.until <= %(now)s::timestamptz
             ELSE l.fence = %(fence)s::bigint END,
        (SELECT count(set_config(s.name, '300s', true)) FROM pg_settings s
@@ -42,7 +42,7 @@ FROM {memory}.leases l WHERE l.tenant = %(tenant)s
 FOR SHARE OF l;
 
 -- name: tenants
--- Every tenant that has memories, in as many steps through the index.
+-- Every tenant with memories, in as many steps through the index.
 WITH RECURSIVE known AS (
     (SELECT m.tenant FROM {memory}.memories m ORDER BY m.tenant LIMIT 1)
     UNION ALL
@@ -56,17 +56,17 @@ WITH RECURSIVE known AS (
 SELECT k.tenant FROM known k;
 
 -- name: note_seen
--- Up to when a step has seen everything; never earlier than it was.
+-- Set the moment up to which a step has seen everything; never an earlier one.
 INSERT INTO {memory}.cycles AS c (tenant, step, seen)
 VALUES (%(tenant)s, %(step)s, %(seen)s::timestamptz)
 ON CONFLICT (tenant, step) DO UPDATE SET seen = greatest(c.seen, excluded.seen);
 
 -- name: last_cycle
--- When the last cycle of a tenant that ended had begun: what all of its steps together have seen.
+-- The beginning of the tenant's last cycle that ended: all its steps together have seen all before.
 SELECT c.seen FROM {memory}.cycles c WHERE c.tenant = %(tenant)s AND c.step = 'cycle';
 
 -- name: claim_cycle
--- Note that a cycle begins, unless one has begun since the moment.
+-- Note the beginning of a cycle, unless one has begun since the moment.
 INSERT INTO {memory}.cycles AS c (tenant, step, seen)
 VALUES (%(tenant)s, 'begun', %(now)s::timestamptz)
 ON CONFLICT (tenant, step) DO UPDATE SET seen = excluded.seen
@@ -74,15 +74,15 @@ WHERE c.seen <= %(since)s::timestamptz
 RETURNING true;
 
 -- name: select_expired
--- Of a tenant, what has expired.
+-- The expired memories of a tenant.
 SELECT m.id FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.id > %(after)s::bigint AND m.expires_at <= %(now)s::timestamptz
 ORDER BY m.id
 LIMIT %(limit)s;
 
 -- name: select_rising
--- What of short_term may belong to the project: the rule decides on fewer. What has just expired may
--- as well, unless somebody chose how long it lives: that its session has ended is not enough then.
+-- Memories of short_term that may belong to the project; the rule decides on fewer. Just expired
+-- ones count, unless a caller chose their life: the end of their session is then not enough.
 SELECT m.id FROM {memory}.memories m
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = m.tenant AND u.id = m.id LIMIT 1
@@ -101,7 +101,7 @@ ORDER BY m.id
 LIMIT %(limit)s;
 
 -- part: active
--- The sessions in which something was written lately. What the end of one left is not written in it.
+-- The sessions with recent writes. Writes by the end of a session do not count.
 active AS MATERIALIZED (
     SELECT DISTINCT m.session, m.value ->> 'project_id' AS project, m.user_id
     FROM {memory}.memories m
@@ -110,7 +110,7 @@ active AS MATERIALIZED (
 )
 
 -- part: unread
--- What somebody said in a session, m, that no model has read at its end.
+-- A statement of a session, m, that no model has read at the session's end.
 m.tier <> 'short_term' AND m.session IS NOT NULL AND m.speaker IS NOT NULL AND m.state IS NULL
 AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
 AND coalesce(m.value ->> 'memory_type', 'episodic') = 'episodic'
@@ -119,8 +119,8 @@ AND NOT EXISTS (
 )
 
 -- name: select_unread
--- What was said first of each session that was not read: of those that ended, and of those without
--- notes in which nothing was said since.
+-- The first unread statement of each session: of ended sessions, and of sessions without notes that
+-- had no statement since.
 WITH {part active}, noted AS MATERIALIZED (
     SELECT DISTINCT m.session, m.value ->> 'project_id' AS project, m.user_id
     FROM {memory}.memories m
@@ -155,7 +155,7 @@ ORDER BY u.first
 LIMIT %(limit)s;
 
 -- name: session_said
--- What was said in a session that no model has read at an end of it.
+-- The statements of a session that no model has read at an end of it.
 SELECT m.id FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.session = %(session)s AND {part unread} AND {part seen}
   AND (%(projects)s::text[] IS NULL
@@ -163,7 +163,7 @@ WHERE m.tenant = %(tenant)s AND m.session = %(session)s AND {part unread} AND {p
 ORDER BY m.id;
 
 -- name: record_reads
--- That a model has read what was said in a session, which is not read again.
+-- Note that a model has read a session's statements, which are not read again.
 INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
 SELECT %(tenant)s, w.event, 'read', w.id, %(now)s::timestamptz,
        jsonb_build_object('reasons', jsonb_build_array(%(reason)s::text))
@@ -171,7 +171,7 @@ FROM unnest(%(ids)s::bigint[], %(events)s::text[]) WITH ORDINALITY AS w (id, eve
 ON CONFLICT (tenant, event) DO NOTHING;
 
 -- name: read_before
--- Which of these a model has read.
+-- Those of these statements that a model has read.
 SELECT e.id
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
@@ -181,8 +181,8 @@ CROSS JOIN LATERAL (
 WHERE {few};
 
 -- name: idle_sessions
--- Where sessions have their notes that nobody ended, and in which nothing was written and of whose notes
--- none was read since. What the end of a session left in working is not written in it.
+-- The places of notes of sessions that nobody ended, without a write, and without a read of a note,
+-- since. Memories that the end of a session left in working do not count.
 WITH noted AS MATERIALIZED (
     SELECT m.namespace, max(m.session) AS session, max(m.value ->> 'project_id') AS project,
            max(m.user_id) AS user_id
@@ -204,8 +204,8 @@ WHERE NOT EXISTS (
 ORDER BY n.namespace;
 
 -- name: select_changed
--- What is current in working and long_term and was written, rose or began to be true since the step
--- last saw everything.
+-- Current memories of working and long_term that were written, rose or began to be true since the
+-- step last saw everything.
 SELECT m.id FROM {memory}.memories m
 CROSS JOIN (
     SELECT coalesce((
@@ -228,8 +228,8 @@ ORDER BY m.id
 LIMIT %(limit)s;
 
 -- name: select_outdated
--- What is current and came, directly or not, from a memory that was superseded since the step last
--- saw everything; not by way of what superseded it.
+-- Current memories that came, directly or not, from a memory superseded since the step last saw
+-- everything, except by way of the superseding one.
 WITH RECURSIVE below AS (
     SELECT s.id, false AS came
     FROM {memory}.memories s
@@ -257,8 +257,8 @@ ORDER BY m.id
 LIMIT %(limit)s;
 
 -- name: outdated_origins
--- Where these memories are, and the nearest superseded one that each came from. A chain of more than
--- a hundred steps is not followed further.
+-- The places of these memories, and the nearest superseded memory from which each came. A chain of
+-- more than a hundred steps is not followed further.
 SELECT m.namespace, m.key, o.namespace, o.key
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
@@ -291,7 +291,7 @@ WHERE {few}
 ORDER BY w.ord;
 
 -- name: select_fading
--- Of a tenant, memories whose strength is as of some time ago.
+-- Memories of a tenant whose strength was computed some time ago.
 SELECT u.id FROM {memory}.usage u
 WHERE u.tenant = %(tenant)s AND u.id > %(after)s::bigint AND u.strength > 0
   AND u.strength_at <= %(before)s::timestamptz
@@ -304,9 +304,9 @@ CASE WHEN m.user_id IS NULL THEN m.namespace
      ELSE regexp_replace(m.namespace, '(^|\.)@[^.]*\.$', '\1') END
 
 -- part: home
--- Where a memory m is compared: its namespace, without the label of its user, which is the last, and
--- that of its own session before it, which is `_` for none. A label that names its project stays,
--- whatever the session is called.
+-- The home of a memory m, within which it is compared: its namespace, without the last label if
+-- that is its user's, and with `_` for the label of its own session before that. A label that names
+-- its project stays, whatever the session is called.
 (SELECT CASE WHEN split_part(n.name, '.', -2) IN (
          m.session, replace(replace(m.session, '%', '%25'), '.', '%2E'),
          CASE m.session WHEN '_' THEN '%5F' END, CASE WHEN m.session IS NULL THEN '_' END)
@@ -317,16 +317,16 @@ CASE WHEN m.user_id IS NULL THEN m.namespace
  FROM (SELECT {part for_all} AS name OFFSET 0) n)
 
 -- part: kin
--- What a memory m is compared with shares it: its home, its type and its user.
+-- A memory m is compared with memories of the same home, type and user.
 ({part home}) || chr(1) || coalesce(m.value ->> 'memory_type', 'episodic')
     || coalesce(chr(1) || m.user_id, '')
 
 -- part: after_home
--- What the namespaces of the home of o come before, and all below it.
+-- The prefix of the namespaces of the home of o, and of all below it.
 CASE o.home WHEN '' THEN repeat(chr(1114111), 101) ELSE left(o.home, -1) || '/' END
 
 -- name: stored_memories
--- What a step decides by. The columns are those of consolidate.steps.Stored.
+-- The columns of consolidate.steps.Stored, by which a step decides.
 SELECT m.id, m.namespace, m.key, m.tier::text, m.state, m.value, m.created_at, m.updated_at,
        m.session, m.occurred_at, m.valid_from, m.valid_to,
        coalesce(u.access_count, 0), {part home}, m.user_id, m.turn
@@ -341,9 +341,9 @@ WHERE {few}
 ORDER BY m.id;
 
 -- name: near_by_vector
--- For each of these, the nearest of its home, type and user by the cosine of a field that both have,
--- whatever the metric of a search is. Exact: the vectors of a home are read from one index, in tiers
--- where it has no more than `exact`.
+-- For each of these, the nearest of its home, type and user by the cosine of a field that both
+-- have, whatever the metric of searches is. Exact: one index has the vectors of a home, in tiers
+-- where that has no more than `exact`.
 WITH homes AS MATERIALIZED (
     SELECT o.home, array_agg(o.id) AS ids
     FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
@@ -406,7 +406,7 @@ GROUP BY s.id, n.id
 ORDER BY s.id, n.id;
 
 -- name: cosines
--- Of these pairs, the cosine of the field in which they are nearest, if both have one.
+-- The cosine of each pair in the field in which it is nearest, if both have one.
 SELECT w.id, w.other, max(1 - (v.embedding <=> n.embedding))
 FROM unnest(%(ids)s::bigint[], %(others)s::bigint[]) WITH ORDINALITY AS w (id, other, ord)
 CROSS JOIN LATERAL (
@@ -433,14 +433,14 @@ GROUP BY w.id, w.other
 ORDER BY w.id, w.other;
 
 -- name: near_by_words
--- The same by the share of words that two memories have in common, of all that either has. Looked at
--- is what shares a rare word: the rarest first, as many words as lead to `looked_at` memories. A word
--- that leads to more by itself, or to twice as many in the tenant, is common: what shares two of a
--- memory's three rarest common ones is looked at, as far as that is found among ten times as many in
--- the tenant. How rare common words are is told by the newest 1,000 of the tenant, and what they show
--- to be common is not looked up. What one batch seeks is looked up once. What is current and what is
--- not have places of their own. Nothing is joined: whatever the planner believes of these few rows,
--- each step is an index scan for each of them.
+-- The same by the share of common words in all words of two memories. Candidates share a rare word:
+-- the rarest first, as many words as lead to `looked_at` memories. A word is common if it leads to
+-- more by itself, or to twice as many in the tenant. Memories that share two of a memory's three
+-- rarest common words are candidates too, as far as they are among ten times as many in the tenant.
+-- The newest 1,000 memories of the tenant tell how rare common words are, and words that they show
+-- to be common are not looked up. The words of one batch are looked up once. Current and other
+-- memories have separate counts. There are no joins: whatever the planner believes of these few
+-- rows, each step is an index scan for each of them.
 WITH size AS MATERIALIZED (
     SELECT count(*)::float8 AS memories FROM (
         SELECT FROM {memory}.memories m
@@ -583,8 +583,8 @@ WHERE n.place <= %(limit)s
 ORDER BY p.id, n.overlap DESC, n.other;
 
 -- name: undone_pairs
--- Moves of a kind that were rolled back and are not made again: what went where. One that ended
--- because its memory began anew is no such move.
+-- Moves of a kind that were rolled back and are not made again, with their memories. A move that
+-- ended because its memory started afresh does not count.
 SELECT (w.source)::bigint, e.target
 FROM {memory}.events e
 CROSS JOIN LATERAL jsonb_array_elements_text(
@@ -595,12 +595,12 @@ WHERE e.tenant = %(tenant)s AND e.undone_at IS NOT NULL AND e.kind = %(kind)s
        OR (w.source)::bigint = ANY (%(ids)s::bigint[]));
 
 -- name: known_moves
--- Which of these events were written already.
+-- Those of these events that exist already.
 SELECT e.event, e.detail -> 'sources' FROM {memory}.events e
 WHERE e.tenant = %(tenant)s AND e.event = ANY (%(events)s::text[]);
 
 -- name: hold_memories
--- Once the keys are locked: memories as they are now, held until the end.
+-- Once the keys are locked: the memories as they are now, locked until the end.
 SELECT m.id, m.updated_at, m.tier::text, m.state,
        m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz AS alive,
        EXISTS (
@@ -614,7 +614,7 @@ CROSS JOIN LATERAL (
 ) m;
 
 -- name: record_rises
--- Memories move from short_term to working and take its life. The event keeps the one they had.
+-- Move memories from short_term to working, with its life. The event keeps their old one.
 WITH given AS MATERIALIZED (
     SELECT m.id, w.event, w.reason, m.expires_at, m.ttl_minutes
     FROM unnest(%(ids)s::bigint[], %(events)s::text[], %(reasons)s::text[])
@@ -643,7 +643,7 @@ FROM given g JOIN moved m ON m.id = g.id
 ORDER BY g.id;
 
 -- name: undo_rise
--- Back to the tier and the life that the memory had; it may be over by now.
+-- Move a memory back to its old tier and life, which may be over by now.
 WITH past AS MATERIALIZED (
     SELECT e.id, (e.detail ->> 'tier')::{memory}.tier AS tier,
            (e.detail ->> 'expires_at')::timestamptz AS expires_at,
@@ -663,8 +663,9 @@ UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 
 -- name: record_merges
--- Memories live on in the oldest that says the same: mark them, say what came from which, hand on
--- their evidence, and keep what the oldest had, for the way back. One event for each oldest one.
+-- Merge memories into the oldest one with the same content: mark them, record the derivation, hand
+-- on their evidence, and keep the oldest one's state, for the way back. There is one event for each
+-- oldest one.
 WITH given AS MATERIALIZED (
     SELECT w.source, w.target, w.event, w.reason
     FROM unnest(%(ids)s::bigint[], %(targets)s::bigint[], %(events)s::text[],
@@ -686,7 +687,7 @@ WITH given AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = g.source LIMIT 1
     ) u
-    -- What was handed before, by a source that said something else meanwhile, is not counted twice.
+    -- Evidence that a source with other content handed on meanwhile is not counted twice.
     WHERE NOT EXISTS (
         SELECT FROM {memory}.events e
         WHERE e.tenant = %(tenant)s AND e.target = g.target AND e.undone_at IS NULL
@@ -730,8 +731,8 @@ GROUP BY g.event, g.target
 ORDER BY g.target;
 
 -- name: record_supersessions
--- What memories say was true until what the newer ones say began to be, if it had not ended before.
--- The event keeps the end that was known until now.
+-- End the truth of memories when their newer ones began to be true, if it had not ended before. The
+-- event keeps the end that was known until now.
 WITH given AS MATERIALIZED (
     SELECT m.id, w.target, w.event, w.reason, m.valid_to AS had,
            least(m.valid_to, coalesce(t.valid_from, t.occurred_at, t.created_at)) AS valid_to
@@ -757,8 +758,8 @@ FROM given g
 ORDER BY g.id;
 
 -- name: undo_supersession
--- What the memory says is true again, until the end that was known before, if there was one. One
--- that was retracted or became suspect since stays so.
+-- The memory is true again, until its former end, if it had one. If it was retracted or became
+-- suspect since, it stays so.
 WITH past AS MATERIALIZED (
     SELECT e.id, (e.detail ->> 'valid_to')::timestamptz AS valid_to
     FROM {memory}.events e WHERE e.tenant = %(tenant)s AND e.event = %(event)s
@@ -774,7 +775,7 @@ UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 
 -- name: fade
--- Bring strengths up to date: they halve in 30 days. Answers those that are so now.
+-- Bring strengths up to date: they halve in 30 days. Returns those that changed.
 WITH faded AS (
     UPDATE {memory}.usage u
     SET strength = u.strength * power(0.5, extract(epoch FROM
@@ -799,10 +800,10 @@ WHERE u.tenant = %(tenant)s AND u.id = ANY (%(ids)s::bigint[])
   AND u.strength_at = %(now)s::timestamptz;
 
 -- name: session_memories
--- What a session noted (type `working`, in whatever tier), and what else of it is in short_term;
--- whether each has expired, and whether somebody has read it. What is quarantined stays until somebody
--- has looked at it.
--- Its project is the empty name where none is told. What is another user's stays as it is.
+-- The notes of a session (type `working`, in any tier) and its other memories in short_term;
+-- whether each has expired, and whether somebody has read it. Quarantined ones stay until somebody
+-- has reviewed them. The project is the empty name if none is given. Memories of other users stay
+-- as they are.
 SELECT m.id, coalesce(m.expires_at <= %(alive_at)s::timestamptz, false),
        EXISTS (SELECT FROM {memory}.usage u
                WHERE u.tenant = m.tenant AND u.id = m.id AND u.access_count > 0)
@@ -822,7 +823,7 @@ FROM (
 ORDER BY m.id;
 
 -- name: recalled_again
--- Which of these memories were shown in more than one turn.
+-- Those of these memories that were shown in more than one turn.
 SELECT w.id
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
@@ -833,8 +834,8 @@ CROSS JOIN LATERAL (
 WHERE {few} AND e.one < e.another;
 
 -- name: select_ended
--- The first note of each of these sessions that has any, of the user whose part of it that is: where
--- the session has its notes, or the project its own.
+-- The first note of each of these sessions, of the user to whom that part of it belongs: where the
+-- session has its notes, or the project its own.
 SELECT f.id
 FROM unnest(%(namespaces)s::text[], %(homes)s::text[], %(sessions)s::text[],
             %(projects)s::text[], %(users)s::text[])

@@ -1,9 +1,9 @@
--- What `langmem-tiers doctor` asks. %(who)s is the role that is looked at.
+-- The statements of `langmem-tiers doctor`. %(who)s is the role that is checked.
 
 -- name: doctor_login
--- Who has logged in, and what of it looks over walls: a superuser, BYPASSRLS, the rights of the owner of
--- the schemas or of a worker. And which of the roles there are, and look over walls themselves; who the
--- owner is, and whether the owner's dumps know no walls.
+-- The login, and its rights that pass the wall: superuser, BYPASSRLS, the rights of the schemas'
+-- owner or of a worker. Also which of the roles exist and pass the wall themselves, the owner, and
+-- whether the owner's dumps pass the wall.
 SELECT session_user::text, r.rolsuper, r.rolbypassrls,
        pg_has_role(session_user, n.nspowner, 'MEMBER'),
        coalesce(pg_has_role(session_user, to_regrole(%(worker)s::text), 'MEMBER'), false),
@@ -21,8 +21,8 @@ WHERE r.rolname = session_user AND n.nspname = ANY (%(schemas)s::text[])
 ORDER BY n.nspname LIMIT 1;
 
 -- name: doctor_tables
--- Every table with a tenant, partitions too: whether it is walled, from its owner as well; whether its own
--- condition stands and no other lets this role see more; whether a row is seen now.
+-- Every table with a tenant, partitions too: whether it is walled, from its owner as well; whether
+-- its own policy exists and no other lets this role see more; and whether a row is visible now.
 SELECT c.oid::regclass::text, c.relrowsecurity AND c.relforcerowsecurity,
        EXISTS (
            SELECT FROM pg_policy p
@@ -42,7 +42,7 @@ WHERE n.nspname = ANY (%(schemas)s::text[]) AND c.relkind IN ('r', 'p')
 ORDER BY 1;
 
 -- name: doctor_rights
--- Rights of this role on the schemas, or what is in them, that an application does not need.
+-- Rights of this role on the schemas and their contents that an application does not need.
 SELECT c.oid::regclass::text, string_agg(r.name, ', ' ORDER BY r.name)
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -58,8 +58,8 @@ WHERE n.nspname = ANY (%(schemas)s::text[]) AND has_schema_privilege(%(who)s::te
 ORDER BY 1;
 
 -- name: doctor_functions
--- Functions with the owner's rights that are not the schemas' owner's, that leave to their caller what names
--- mean, or that anybody may call.
+-- Functions with the owner's rights that another role owns, that have no search path of their own,
+-- or that anybody may call.
 SELECT p.oid::regprocedure::text
 FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
 WHERE n.nspname = ANY (%(schemas)s::text[]) AND p.prosecdef
@@ -69,7 +69,7 @@ WHERE n.nspname = ANY (%(schemas)s::text[]) AND p.prosecdef
 ORDER BY 1;
 
 -- name: doctor_audit
--- Tables whose triggers do not log what is written to them, though it is to be logged.
+-- Tables that should be logged, but whose triggers do not log writes.
 SELECT c.oid::regclass::text
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = ANY (%(schemas)s::text[]) AND c.relname IN ('memories', 'audit') AND c.relkind IN ('r', 'p')

@@ -1,7 +1,8 @@
--- One tier as documents, for what reads Postgres tables by itself. It shows the tenant that the
--- transaction names in langmem_tiers.tenant, and where none is named, nothing; of it, what is shared,
--- and the own of the user that is named in langmem_tiers.user, as far as a recall shows it: what is true by now and is not superseded, retracted or held back. A barrier: no condition
--- of the reader's is tried on a row of another tenant. Run by setup, for each tier.
+-- One tier as documents, for programs that read Postgres tables. It shows the tenant that the
+-- transaction names in langmem_tiers.tenant, and nothing without one: shared memories, and those of
+-- the user named in langmem_tiers.user, as far as a recall shows them: true by now, and not
+-- superseded, retracted or quarantined. A security barrier: no condition of the reader's runs on a
+-- row of another tenant. Setup runs this for each tier.
 CREATE OR REPLACE VIEW {schema}.documents WITH (security_barrier, security_invoker) AS
 SELECT m.key AS id,
        CASE WHEN jsonb_typeof(m.value -> 'content') = 'string' THEN m.value ->> 'content'

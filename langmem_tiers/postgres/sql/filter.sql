@@ -1,5 +1,5 @@
 -- The {filter} of a statement: conditions (path, operator, operand), all of which must hold of
--- m.value. What the operators mean is said in langmem_tiers/store/filters.py.
+-- m.value. langmem_tiers/store/filters.py defines the operators.
 (cardinality(%(filter_ops)s::text[]) = 0 OR NOT EXISTS (
     SELECT FROM unnest(%(filter_paths)s::text[], %(filter_ops)s::text[], %(filter_values)s::text[])
              AS f (path, op, operand)

@@ -1,8 +1,8 @@
--- The statements of forgetting: what is to go, how it goes, and whether it is gone. The rules of
--- queries.sql hold here too. All that takes something away runs in one transaction.
+-- The statements of forgetting: the choice of rows, their deletion, and the proof. The rules of
+-- queries.sql hold here too. All deletions run in one transaction.
 
 -- part: known_row
--- A memory as forgetting looks at it.
+-- The columns of a memory for forgetting.
 m.id, m.tier::text, m.namespace, m.key, m.value, m.state, m.user_id, m.session, m.speaker, m.updated_at
 
 -- name: memories_page
@@ -14,7 +14,7 @@ ORDER BY m.id
 LIMIT %(limit)s;
 
 -- name: memories_by_id
--- These memories.
+-- The memories with these ids.
 SELECT {part known_row}
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
@@ -24,8 +24,8 @@ WHERE {few}
 ORDER BY m.id;
 
 -- name: memories_under_key
--- What a key means to who asks: what lives under it, though it has expired; what is archived; and
--- what was rejected or made room.
+-- The memories that a key means to the caller: live ones, even if expired, archived ones, and those
+-- that were rejected or evicted.
 SELECT 'lives', m.id, m.tier::text, m.namespace FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.key = %(key)s AND {part seen}
 UNION
@@ -46,7 +46,7 @@ WHERE a.tenant = %(tenant)s AND a.user_id = %(user)s
 ORDER BY a.id;
 
 -- name: kin
--- What came from these memories and what these came from, each by which kind of move.
+-- The memories derived from these, and their sources, each with the kind of move.
 SELECT l.id, l.source, l.derived, e.kind
 FROM (
     SELECT l.* FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
@@ -91,34 +91,34 @@ ORDER BY s.owner, s.kind, s.name
 LIMIT %(limit)s;
 
 -- name: intentions_page
--- What the intentions of a tenant wait for and who holds them, a page after one.
+-- The triggers and holders of a tenant's intentions, a page after one.
 SELECT i.id, i.trigger, i.words, i.name, i.holder FROM {memory}.intentions i
 WHERE i.tenant = %(tenant)s AND i.id > %(after)s
 ORDER BY i.id
 LIMIT %(limit)s;
 
 -- name: exposures_page
--- The names that stand in what runs of a tenant were shown, a page after one.
+-- The names in exposures of a tenant, a page after one.
 SELECT x.run, x.id, x.root, x.project, x.session, x.settled_by, x.user_id FROM {memory}.exposures x
 WHERE x.tenant = %(tenant)s AND (x.run, x.id) > (%(run)s::text, %(after)s::bigint)
 ORDER BY x.run, x.id
 LIMIT %(limit)s;
 
 -- name: archived_page
--- The names of what a tenant has archived, a page after one.
+-- The names in archived memories of a tenant, a page after one.
 SELECT a.id, a.namespace, a.key, a.user_id FROM {memory}.archived a
 WHERE a.tenant = %(tenant)s AND a.id > %(after)s
 ORDER BY a.id
 LIMIT %(limit)s;
 
 -- name: sessions_shown
--- The sessions in which runs were shown these memories, or anything to that user.
+-- The sessions whose runs were shown these memories, or anything of that user.
 SELECT DISTINCT x.session FROM {memory}.exposures x
 WHERE x.tenant = %(tenant)s AND x.session IS NOT NULL
   AND (x.id = ANY (%(ids)s::bigint[]) OR x.user_id = %(user)s::text);
 
 -- name: sessions_of_tenant
--- All sessions that a tenant's memories, runs and turns name.
+-- All sessions named by a tenant's memories, runs and turns.
 SELECT m.session FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.session IS NOT NULL
 UNION
 SELECT x.session FROM {memory}.exposures x WHERE x.tenant = %(tenant)s AND x.session IS NOT NULL
@@ -128,12 +128,11 @@ WHERE e.tenant = %(tenant)s AND e.event >= 'turn/' AND e.event < 'turn0'
   AND e.detail ->> 'session_id' IS NOT NULL;
 
 -- part: tells
--- Whether the row a of the audit log tells more than that something was forgotten.
+-- True if the row a of the audit log has more than the fact that something was forgotten.
 (a.told IS NOT NULL AND a.verb NOT IN ('forget', 'receipt'))
 
 -- name: traces_left
--- The rows that are about these memories, or of that user, by table. The values of a row are not
--- looked at.
+-- The rows about these memories, or of that user, by table. The values of a row are not searched.
 SELECT 'memories', m.id FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.id = ANY (%(ids)s::bigint[])
 UNION ALL
@@ -171,7 +170,7 @@ WHERE e.tenant = %(tenant)s
 ORDER BY e.event;
 
 -- name: users_left
--- Whose rows there are, by table.
+-- The owners of rows, by table.
 SELECT 'memories', m.user_id FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.user_id IS NOT NULL
 UNION
@@ -191,7 +190,7 @@ SELECT 'recalls', r.user_id FROM {memory}.recalls r
 WHERE r.tenant = %(tenant)s AND r.user_id IS NOT NULL;
 
 -- name: tenant_left
--- How many rows a tenant has, by table.
+-- The number of rows of a tenant, by table.
 SELECT 'memories', count(*) FROM {memory}.memories t WHERE t.tenant = %(tenant)s
 UNION ALL SELECT 'vectors', count(*) FROM {memory}.vectors t WHERE t.tenant = %(tenant)s
 UNION ALL SELECT 'usage', count(*) FROM {memory}.usage t WHERE t.tenant = %(tenant)s
@@ -210,8 +209,8 @@ UNION ALL SELECT 'audit', count(*) FROM {memory}.audit a WHERE a.tenant = %(tena
 UNION ALL SELECT 'imports', count(*) FROM {memory}.imports t WHERE t.tenant = %(tenant)s;
 
 -- name: forget_memories
--- Take memories away, with all that hangs on them, and what runs showed to that user. What lived on
--- in one of them and stays is current again. Answers how many rows went, by table.
+-- Delete memories with all rows that depend on them, and that user's exposures. Memories that lived
+-- on in one of them and stay are current again. Returns the number of deleted rows, by table.
 WITH shown AS MATERIALIZED (
     SELECT x.run, x.id FROM {memory}.exposures x
     WHERE x.tenant = %(tenant)s AND (x.id = ANY (%(ids)s::bigint[]) OR x.user_id = %(user)s::text)
@@ -267,7 +266,7 @@ UNION ALL SELECT 'intentions', count(*) FROM intentions
 UNION ALL SELECT 'archived', count(*) FROM archived;
 
 -- name: forget_tenant
--- Take away all that a tenant has. Answers how many rows went, by table.
+-- Delete all rows of a tenant. Returns their number, by table.
 WITH memories AS (
     DELETE FROM {memory}.memories t WHERE t.tenant = %(tenant)s RETURNING 1
 ), vectors AS (
@@ -317,7 +316,7 @@ UNION ALL SELECT 'audit', count(*) FROM {memory}.audit a WHERE a.tenant = %(tena
 UNION ALL SELECT 'imports', count(*) FROM imports;
 
 -- name: forget_events
--- Take events away, and say of others what they still say. Answers how many went, and were changed.
+-- Delete events, and redact others. Returns the numbers of deleted and of redacted ones.
 WITH gone AS (
     DELETE FROM {memory}.events e
     WHERE e.tenant = %(tenant)s AND e.event = ANY (%(gone)s::text[])
@@ -332,7 +331,7 @@ WITH gone AS (
 SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM changed);
 
 -- name: forget_states
--- Take states away. Answers how many went.
+-- Delete states. Returns the count.
 WITH gone AS (
     DELETE FROM {memory}.states s
     USING unnest(%(owners)s::text[], %(kinds)s::text[], %(names)s::text[])
@@ -344,7 +343,7 @@ WITH gone AS (
 SELECT count(*) FROM gone;
 
 -- name: forget_waiting
--- Take intentions away whose memories stay, and of others who holds them. Answers how many went.
+-- Delete intentions whose memories stay, and redact the holders of others. Returns the count.
 WITH gone AS (
     DELETE FROM {memory}.intentions i
     WHERE i.tenant = %(tenant)s AND i.id = ANY (%(ids)s::bigint[])
@@ -357,7 +356,7 @@ WITH gone AS (
 SELECT count(*) FROM gone;
 
 -- name: forget_shown
--- Take away what runs were shown, by run and memory. Answers how many went.
+-- Delete exposures, by run and memory. Returns the count.
 WITH gone AS (
     DELETE FROM {memory}.exposures x
     USING unnest(%(runs)s::text[], %(ids)s::bigint[]) WITH ORDINALITY AS w (run, id, ord)
@@ -367,8 +366,8 @@ WITH gone AS (
 SELECT count(*) FROM gone;
 
 -- name: doubt_kin
--- What came from what is forgotten and from others, and stays, is suspect, unless it is out of recall
--- for what it said; an event tells why.
+-- Memories that came from a forgotten one and from others, and stay, become suspect, unless they
+-- are out of recall for their content; an event gives the reason.
 WITH given AS MATERIALIZED (
     SELECT w.* FROM unnest(%(ids)s::bigint[], %(events)s::text[])
                         WITH ORDINALITY AS w (id, event, ord)
@@ -389,8 +388,8 @@ SELECT %(tenant)s, d.event, 'rewritten', d.id, %(now)s::timestamptz,
 FROM doubted d;
 
 -- name: unquote_memories
--- Other memories lose what they quote beside their content, and change in nothing else. Answers those
--- that are as they were read.
+-- Delete quotations beside the content of other memories, and change nothing else. Returns the
+-- memories that are as they were read.
 UPDATE {memory}.memories m SET value = w.value::jsonb
 FROM unnest(%(ids)s::bigint[], %(values)s::text[], %(versions)s::timestamptz[])
          WITH ORDINALITY AS w (id, value, version, ord)
@@ -398,12 +397,11 @@ WHERE {few} AND m.tenant = %(tenant)s AND m.id = w.id AND m.updated_at = w.versi
 RETURNING m.id;
 
 -- name: is_counted
--- Whether it was counted what a tenant holds.
+-- True if the memories of a tenant were counted.
 SELECT EXISTS (SELECT FROM {memory}.tenant_sizes s WHERE s.tenant = %(tenant)s);
 
 -- name: replace_archives
--- Archive files that were written anew without some lines take the place of the old ones; those of
--- which no line is left go.
+-- Replace archive files by their copies without some lines; delete those without any line left.
 WITH given AS MATERIALIZED (
     SELECT w.* FROM unnest(%(old)s::text[], %(archives)s::text[], %(urls)s::text[],
                            %(checksums)s::text[], %(left)s::bigint[])
@@ -427,7 +425,7 @@ WITH given AS MATERIALIZED (
 SELECT (SELECT count(*) FROM changed), (SELECT count(*) FROM gone);
 
 -- name: hold_archives
--- The archive files of a tenant, which nobody changes until the end.
+-- The archive files of a tenant, locked until the end.
 SELECT a.archive, a.checksum FROM {memory}.archives a
 WHERE a.tenant = %(tenant)s
 ORDER BY a.archive
@@ -438,7 +436,7 @@ FOR UPDATE;
 SELECT encode(k.secret, 'hex') FROM {memory}.tombstone_keys k WHERE k.tenant = %(tenant)s;
 
 -- name: keep_tombstone_key
--- Keep a key, unless there is one.
+-- Store a key, unless there is one.
 INSERT INTO {memory}.tombstone_keys (tenant, secret)
 VALUES (%(tenant)s, decode(%(secret)s, 'hex'))
 ON CONFLICT (tenant) DO NOTHING;
@@ -452,7 +450,7 @@ ORDER BY w.hash
 ON CONFLICT (tenant, hash) DO NOTHING;
 
 -- name: buried
--- Which of these contents were forgotten.
+-- Those of these contents that were forgotten.
 SELECT encode(t.hash, 'hex')
 FROM unnest(%(hashes)s::text[]) WITH ORDINALITY AS w (hash, ord)
 CROSS JOIN LATERAL (
@@ -462,26 +460,26 @@ CROSS JOIN LATERAL (
 WHERE {few};
 
 -- name: readmit
--- Let contents come back.
+-- Allow contents to come back.
 DELETE FROM {memory}.tombstones t
 USING unnest(%(hashes)s::text[]) WITH ORDINALITY AS w (hash, ord)
 WHERE {few} AND t.tenant = %(tenant)s AND t.hash = decode(w.hash, 'hex');
 
 -- name: record_forgetting
--- Keep the receipt, and what is to be removed once this is committed.
+-- Store the receipt, with the files to delete once this is committed.
 INSERT INTO {memory}.forgettings (tenant, receipt, asked, at, detail, files, threads)
 VALUES (%(tenant)s, %(receipt)s, %(asked)s, %(now)s::timestamptz, %(detail)s::jsonb,
         %(files)s::text[], %(threads)s::text[]);
 
 -- name: forgettings
--- What was asked so before, the latest first; and what was not done with, whatever was asked.
+-- Earlier receipts of the same request, latest first, and of unfinished ones, whatever the request.
 SELECT f.receipt, f.asked, f.detail, f.files, f.threads FROM {memory}.forgettings f
 WHERE f.tenant = %(tenant)s
   AND (f.asked = %(asked)s OR cardinality(f.files) > 0 OR cardinality(f.threads) > 0)
 ORDER BY f.at DESC, f.receipt;
 
 -- name: receipt_given
--- What a receipt said when it was given, and its digest in the log, if that tells it.
+-- A receipt as it was given, and its digest in the log, if that has it.
 SELECT f.detail, (
     SELECT a.told ->> 'digest' FROM {memory}.audit a
     WHERE a.tenant = %(tenant)s AND a.verb = 'receipt' AND a.told ->> 'receipt' = f.receipt
@@ -490,6 +488,6 @@ SELECT f.detail, (
 FROM {memory}.forgettings f WHERE f.tenant = %(tenant)s AND f.receipt = %(receipt)s;
 
 -- name: finish_forgetting
--- Nothing of it is to be removed any more.
+-- Note that no file of it is left to delete.
 UPDATE {memory}.forgettings f SET files = %(files)s::text[], threads = %(threads)s::text[]
 WHERE f.tenant = %(tenant)s AND f.receipt = %(receipt)s;

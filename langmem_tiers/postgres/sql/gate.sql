@@ -1,24 +1,24 @@
--- The statements of the gate: what is quarantined, what is known already, and what makes room. The
--- rules of queries.sql hold here too.
+-- The statements of the gate: quarantine, duplicates and capacity. The rules of queries.sql hold
+-- here too.
 
 -- part: trust
--- How far a memory is trusted: wholly, unless its value says otherwise.
+-- The trust of a memory: 1 unless its value says otherwise.
 CASE WHEN jsonb_typeof(m.value -> 'trust') = 'number'
      THEN CASE WHEN (m.value ->> 'trust')::numeric BETWEEN 0 AND 1
           THEN (m.value ->> 'trust')::float8 ELSE 1 END
      ELSE 1 END
 
 -- part: trust_given
--- The same of what is put.
+-- The same of a put.
 CASE WHEN jsonb_typeof(i.value -> 'trust') = 'number'
      THEN CASE WHEN (i.value ->> 'trust')::numeric BETWEEN 0 AND 1
           THEN (i.value ->> 'trust')::float8 ELSE 1 END
      ELSE 1 END
 
 -- name: replaced_by_writes
--- Once the keys are locked: how far the memories are trusted that these would replace, and their
--- state; why each is quarantined, if it is, the value of what is trusted no further when it is put
--- again as it is, and whether it is alive still.
+-- Once the keys are locked: the trust and state of the memories that puts would replace; the reason
+-- of a quarantine; the value that gains no trust when it is put again unchanged; and whether the
+-- memory is alive.
 SELECT m.tenant, m.namespace, m.key, {part trust} AS trust, m.state, (
            SELECT e.detail -> 'reasons' FROM {memory}.events e
            WHERE e.tenant = m.tenant AND e.id = m.id AND e.kind = 'quarantined'
@@ -37,7 +37,7 @@ CROSS JOIN LATERAL (
 WHERE {few};
 
 -- name: standing_under_keys
--- Once the keys are locked: what stands under them, in which tier, and whether a recall shows it.
+-- Once the keys are locked: the memories under them, their tiers, and whether a recall shows them.
 SELECT m.value, m.tier::text, {part visible} AS shown
 FROM {places}
 CROSS JOIN LATERAL (
@@ -49,7 +49,7 @@ CROSS JOIN LATERAL (
 WHERE {few};
 
 -- name: quarantine
--- Quarantine memories that were just put, each with its reason. What is retracted stays so.
+-- Quarantine memories that were just put, each with its reason. A retracted one stays retracted.
 WITH held AS MATERIALIZED (
     SELECT m.id, w.reason, w.trust, w.event
     FROM unnest(%(namespaces)s::text[], %(keys)s::text[], %(reasons)s::text[], %(trusts)s::float8[],
@@ -70,9 +70,9 @@ SELECT %(tenant)s, h.event, 'quarantined', h.id, %(now)s::timestamptz,
 FROM held h;
 
 -- name: repeated
--- What memories say that were recalled lately and are repeated now, in which tier and for how long,
--- and whether that is current, and one user's. Without a namespace a memory is sought in the tenant,
--- but for other projects.
+-- The texts of recently recalled memories that are repeated now, with tier and life, and whether
+-- they are current and one user's. Without a namespace, all the tenant's memories count, except
+-- those of other projects.
 SELECT w.ord, m.namespace, m.key, m.tier::text, m.value, m.ttl_minutes, m.valid_to,
        {part visible} AS current, m.user_id IS NOT NULL AS personal
 FROM unnest(%(namespaces)s::text[], %(keys)s::text[]) WITH ORDINALITY AS w (namespace, key, ord)
@@ -87,8 +87,8 @@ WHERE {few}
 ORDER BY w.ord;
 
 -- name: copies
--- What has all the words of a text, in the place where it would be stored, oldest first. The index
--- of words finds it, which knows the tenant.
+-- Memories that have all words of a text, in the place where it would be stored, oldest first. The
+-- index of words finds them, as it knows the tenant.
 SELECT w.ord, m.key, m.value
 FROM unnest(%(namespaces)s::text[], %(texts)s::text[]) WITH ORDINALITY AS w (namespace, text, ord)
 CROSS JOIN LATERAL (
@@ -114,8 +114,8 @@ WHERE {few} AND q.words IS NOT NULL
 ORDER BY w.ord, m.id;
 
 -- name: quarantined
--- What of a tenant, but for other projects and users, is quarantined, oldest first, and why: of one key, in
--- these places of each tier, and after another, if that is given.
+-- The quarantined memories of a tenant with their reasons, oldest first, without those of other
+-- projects and users: of one key, in these places of each tier, and after another memory, if given.
 SELECT m.id, m.namespace, m.key, m.tier::text, m.value, m.created_at, m.state_at, (
            SELECT e.detail -> 'reasons' FROM {memory}.events e
            WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.kind = 'quarantined'
@@ -144,8 +144,8 @@ SELECT m.value, m.updated_at FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state = 'quarantined' LIMIT 1;
 
 -- name: decisions
--- What was decided first of each of these memories since a moment, and why; but for those of other
--- projects and users, and for what was deleted since, but by that decision.
+-- The first decision on each of these memories since a moment, with its reason, without those of
+-- other projects and users, and without memories deleted since by anything but that decision.
 SELECT w.id, e.kind, e.detail -> 'reasons'
 FROM unnest(%(ids)s::bigint[], %(since)s::timestamptz[]) WITH ORDINALITY AS w (id, since, ord)
 CROSS JOIN LATERAL (
@@ -167,8 +167,8 @@ CROSS JOIN LATERAL (
 WHERE {few};
 
 -- name: release
--- Let a memory go, trusted this much; `doubt`, which follows, says how it stands: current, or as what
--- was done to it before says.
+-- Release a memory with this trust. `doubt`, which follows, sets its state: current, or the state
+-- that earlier moves gave it.
 WITH released AS (
     UPDATE {memory}.memories m
     SET state = 'suspect', state_at = %(now)s::timestamptz,
@@ -187,8 +187,8 @@ SELECT %(tenant)s, %(event)s, 'released', r.id, %(now)s::timestamptz, %(detail)s
 FROM released r;
 
 -- name: record_gone
--- Say why memories are deleted, which follows; the event keeps the place that each had, and whose it
--- was.
+-- Record why memories are deleted by the next statement; the event keeps each one's place and
+-- owner.
 INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
 SELECT %(tenant)s, w.event, %(kind)s, w.id, %(now)s::timestamptz,
        w.detail::jsonb || jsonb_build_object('namespace', w.namespace, 'key', w.key,
@@ -201,8 +201,8 @@ LEFT JOIN LATERAL (
 ) m ON true;
 
 -- name: history_of_gone
--- What was done in the tenant to what had this key and made room or was rejected, but for what was
--- another user's.
+-- The decisions in the tenant on memories of this key that were rejected or evicted, without those
+-- of another user.
 SELECT e.detail ->> 'namespace', e.detail ->> 'tier', o.event, o.kind, o.at, o.detail, o.undone_at
 FROM [owner: {memory}.events | walled: {memory}.gone(%(key)s::text)] e
 JOIN {memory}.events o ON o.tenant = e.tenant AND o.id = e.id
@@ -212,8 +212,8 @@ WHERE e.tenant = %(tenant)s AND e.kind IN ('rejected', 'evicted')
 ORDER BY o.number;
 
 -- name: sweep_gone
--- Forget a batch of what was rejected or made room before then, oldest first, with all that was done
--- to it; what turns decided goes by itself. Answers the count.
+-- Delete a batch of memories rejected or evicted before then, oldest first, with all their events;
+-- decisions of turns expire by themselves. Returns the count.
 WITH old AS MATERIALIZED (
     SELECT e.tenant, e.id
     FROM {memory}.events e
@@ -230,8 +230,8 @@ WITH old AS MATERIALIZED (
 SELECT count(*) FROM gone;
 
 -- name: standing_in_place
--- What is current in a place, of a type or in a tier, if it would hold too many with what comes in. What is
--- pinned neither goes nor counts.
+-- The current memories of a place, of a type or in a tier, if it would hold too many with the new
+-- ones. Pinned memories neither go nor count.
 WITH there AS MATERIALIZED (
     SELECT m.id, m.key, m.created_at,
            CASE jsonb_typeof(m.value -> 'importance') WHEN 'number'

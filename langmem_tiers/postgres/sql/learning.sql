@@ -1,9 +1,9 @@
--- The statements of learning: what was shown to which run and what came of it, the lessons of a
--- failure, and promotion with its way back. The rules of queries.sql hold here too.
+-- The statements of learning: exposures and outcomes of runs, the lessons of a failure, and
+-- promotion with its way back. The rules of queries.sql hold here too.
 
 -- name: expose
--- Note what was put before a run, in its order. It can be lost in a crash, as the run is then, and
--- said twice without harm. Rows go in by id, so that two recalls of a run never wait in a ring.
+-- Record the memories shown to a run, in its order. A crash may lose this, together with the run,
+-- and a second call changes nothing. Rows go in by id, so that two recalls of a run never deadlock.
 INSERT INTO {memory}.exposures
     (tenant, run, id, root, project, session, position, held_out, exposed_at, user_id)
 SELECT m.tenant, %(run)s, m.id, %(root)s, %(project)s, %(session)s, w.ord, w.held_out,
@@ -20,13 +20,14 @@ ON CONFLICT (tenant, run, id) DO NOTHING
 RETURNING set_config('synchronous_commit', 'off', true);
 
 -- name: lock_run
--- Who records what came of a run waits for whoever else does, and sees what that one credited.
+-- Make callers who record outcomes of a run wait for each other, so that each sees the others'
+-- credits.
 SELECT pg_advisory_xact_lock(hashtextextended(%(run)s::text, hashtext(%(tenant)s::text)));
 
 -- part: attempts
--- What was shown to a run of this project, or to one of its attempts, and what of this project was
--- shown to any run of that name; all of it, if no project is named. It is a run of the user, or of none;
--- of any, if no user is named.
+-- The exposures of a run of this project or of one of its attempts, and exposures of this project's
+-- memories to any run of that name; without a project, all of them. The run is the user's or
+-- nobody's; without a user, anybody's.
 attempts AS MATERIALIZED (
     SELECT a.*
     FROM (
@@ -55,8 +56,8 @@ ranked AS MATERIALIZED (
 )
 
 -- part: settled
--- Each exposure has what the run came to; but for the one that counts, without a result. And, if that
--- is known, whether what was shown was used.
+-- Each exposure gets the run's outcome, but only the one that counts gets a result. If it is known,
+-- the exposure also gets whether the memory was used.
 UPDATE {memory}.exposures e
 SET succeeded = CASE WHEN w.counts THEN %(succeeded)s::boolean END,
     settled_at = %(now)s::timestamptz, settled_by = %(run)s,
@@ -66,7 +67,7 @@ WHERE {few} AND e.tenant = %(tenant)s AND e.run = w.run AND e.id = w.id
 RETURNING e.id, e.held_out, w.counts, e.used
 
 -- part: credited
--- What counts is counted, but for what the run went without or did not use.
+-- Outcomes count, except those of memories that were held out or not used.
 credited AS (
     INSERT INTO {memory}.usage AS u (tenant, id, success_count, failure_count)
     SELECT %(tenant)s, s.id, %(succeeded)s::boolean::int, 1 - %(succeeded)s::boolean::int
@@ -79,9 +80,9 @@ credited AS (
 )
 
 -- name: settle
--- Say what came of a run, or of an attempt: each memory shown to it and not settled yet is credited
--- once. Of several attempts that were shown the same memory one counts, and the others keep no
--- result, so that counters always equal the exposures that have one.
+-- Record the outcome of a run or of an attempt: each memory shown to it and not settled yet is
+-- credited once. Of several attempts that were shown the same memory one counts, and the others
+-- keep no result, so that counters always equal the exposures that have one.
 WITH {part attempts}, open AS MATERIALIZED (
     SELECT e.run, e.id, e.held_out
     FROM (SELECT a.run, a.id FROM attempts a WHERE a.settled_at IS NULL ORDER BY a.run, a.id) a
@@ -99,7 +100,7 @@ SELECT count(*) FILTER (WHERE s.counts AND NOT s.held_out AND s.used IS NOT FALS
 FROM settled s;
 
 -- name: shown_to_run
--- What was shown to a run and is not settled yet, and the texts of it.
+-- The exposures of a run that are not settled yet, with the texts of the memories.
 WITH {part attempts}
 SELECT DISTINCT m.id, m.value
 FROM attempts a
@@ -107,7 +108,7 @@ JOIN {memory}.memories m ON m.tenant = %(tenant)s AND m.id = a.id
 WHERE a.settled_at IS NULL AND NOT a.held_out;
 
 -- name: shown_given
--- The same of memories in hand.
+-- The same of the given memories.
 SELECT DISTINCT m.id, m.value
 FROM unnest(%(namespaces)s::text[], %(keys)s::text[]) WITH ORDINALITY AS w (namespace, key, ord)
 CROSS JOIN LATERAL (
@@ -118,8 +119,8 @@ CROSS JOIN LATERAL (
 WHERE {few};
 
 -- name: settle_shown
--- The same for memories in hand, whether or not it was noted that they were shown. What the run
--- went without stays open: it was not shown.
+-- The same for given memories, with or without a recorded exposure. Held-out memories stay open:
+-- they were not shown.
 WITH given AS MATERIALIZED (
     SELECT m.id, min(w.ord) AS position
     FROM unnest(%(namespaces)s::text[], %(keys)s::text[])
@@ -167,8 +168,8 @@ SELECT count(*) FILTER (WHERE s.counts AND s.used IS NOT FALSE), 0::bigint,
 FROM settled s;
 
 -- name: forget_exposures
--- Remove a batch of exposures that were noted long ago and have no result. The latest of a memory
--- in a project stays, as promotion counts the projects in which it was shown. Answers the count.
+-- Delete a batch of old exposures without a result. The latest one of a memory in a project stays,
+-- as promotion counts the projects in which it was shown. Returns the count.
 WITH old AS MATERIALIZED (
     SELECT e.tenant, e.run, e.id FROM {memory}.exposures e
     WHERE e.succeeded IS NULL AND e.exposed_at < %(before)s::timestamptz
@@ -188,8 +189,8 @@ WITH old AS MATERIALIZED (
 SELECT count(*) FROM gone;
 
 -- part: holds
--- Whether the memory m is of what was tried in just this form, and it was not seen since it, or what it
--- was promoted from, was learned that this works.
+-- True if the memory m is of a call that was tried in just this form, unless it, or the memory from
+-- which it was promoted, was later learned to work.
 m.value ->> 'original_approach' = %(approach)s::text AND NOT EXISTS (
     SELECT FROM {memory}.events e
     WHERE e.tenant = m.tenant AND e.id = m.id AND e.kind = 'works' AND e.at >= m.updated_at
@@ -220,9 +221,9 @@ ORDER BY n.taught DESC, n.updated_at DESC, n.namespace, n.key
 LIMIT 100
 
 -- leg: lessons
--- What was learned from failures with one of these signatures, or in one of these tools: of the newest
--- thousand of each a hundred, lessons before attempts. Of what has more, it is words and nearness that
--- find the others. The "|| ''" keeps the planner from reading all of a namespace for a few signatures.
+-- Lessons of failures with one of these signatures, or in one of these tools: a hundred of the
+-- newest thousand of each, lessons before attempts. If there are more, words and vectors find the
+-- others. The "|| ''" keeps the planner from reading all of a namespace for a few signatures.
 (
     SELECT m.id, m.tier
     FROM unnest(%(signatures)s::text[]) AS w (signature)
@@ -240,7 +241,7 @@ LIMIT 100
 )
 
 -- name: stop_holding
--- Note of lessons that what they hold works.
+-- Note that the content of lessons works.
 INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
 SELECT %(tenant)s, %(event)s || '-' || m.id, 'works', m.id, %(now)s::timestamptz,
        jsonb_build_object('reasons', jsonb_build_array('it was tried all the same, and works'))
@@ -252,8 +253,8 @@ CROSS JOIN LATERAL (
 WHERE {few};
 
 -- name: failures_alike
--- How many failures of a tenant that who asks sees have each of these signatures, and, without one, how
--- many there are; two thousand are many.
+-- The number of a tenant's visible failures with each of these signatures and, without one, of all
+-- failures; up to two thousand.
 SELECT w.signature, (
     SELECT count(*) FROM (
         SELECT FROM {memory}.memories m
@@ -270,7 +271,7 @@ SELECT NULL, (
 );
 
 -- name: failed_tools
--- Every tool that something of this tenant failed in, in as many steps through the index.
+-- Every tool of this tenant with a failure, in as many steps through the index.
 WITH RECURSIVE known AS (
     SELECT ''::text COLLATE "C" AS tool
     UNION ALL
@@ -285,20 +286,20 @@ WITH RECURSIVE known AS (
 SELECT k.tool FROM known k WHERE k.tool <> '';
 
 -- part: risen
--- Whether the edge l is of a promotion: what was promoted stays what it is, and current. Each is looked
--- up, as OFFSET lets nothing be made of it that reads all events.
+-- True if the edge l is of a promotion: a promoted memory stays as it is, and current. Each edge is
+-- looked up on its own: OFFSET keeps the planner from a plan that reads all events.
 l.derived AND EXISTS (
     SELECT FROM {memory}.events e
     WHERE e.tenant = l.tenant AND e.event = l.event AND e.kind IN ('promoted', 'reinforced') OFFSET 0
 )
 
 -- part: lived_on
--- Whether the source of the edge l was promoted, or lives on in another memory.
+-- True if the source of the edge l was promoted, or lives on in another memory.
 (NOT l.derived OR {part risen})
 
 -- part: told_here
--- Whether the memory m is what was promoted from one of the project that is asked in: there that one
--- is shown, whatever became of it, and not both.
+-- True if the memory m was promoted from one of the project asked for: that project sees its own
+-- memory, whatever became of it, and not both.
 CASE WHEN m.tier = 'long_term' THEN EXISTS (
     SELECT FROM {memory}.lineage l
     CROSS JOIN LATERAL (
@@ -311,10 +312,9 @@ CASE WHEN m.tier = 'long_term' THEN EXISTS (
 ) ELSE false END
 
 -- name: promotion_candidates
--- Working memories that may have proven themselves: read often enough, and tried with success or, if
--- never tried, important enough, of these types,
--- current and true, without a successor that was demoted, and in no promotion that was rolled back;
--- `everybody`'s, or what who asks sees.
+-- Working memories that may have proven themselves: read often enough, and tried with success or,
+-- if never tried, important enough; of these types, current and true, without a demoted successor,
+-- and in no promotion that was rolled back; those of `everybody`, or the caller's visible ones.
 SELECT m.id
 FROM {memory}.usage u
 CROSS JOIN LATERAL (
@@ -344,9 +344,10 @@ ORDER BY u.id
 LIMIT %(limit)s;
 
 -- name: promotion_evidence
--- What speaks for and against each of these memories: its counts, the projects whose runs were
--- given it or which learned the same, the days and sessions in which it was shown, and what is nearest to it in working memory, is of the same user,
--- true at the same time and may be promoted as well. Near is the cosine of the same fields, whatever the metric of a search is.
+-- The evidence for and against each of these memories: its counts; the projects whose runs were
+-- given it or that learned the same; the days and sessions in which it was shown; and the nearest
+-- working memories of the same user that are true at the same time and may be promoted as well.
+-- Near is the cosine of the same fields, whatever the metric of searches is.
 SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m.updated_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
        ARRAY(
@@ -376,9 +377,9 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
                FROM (
                    SELECT k.*, v.distance
                    FROM (
-                       -- The same fields, each as far as the farthest at most. Of a pair of
-                       -- memories each vector meets each. Those of the same field are as many
-                       -- as either has, if the square of their count is that of all.
+                       -- The same fields, each as far as the farthest at most. Within a pair of
+                       -- memories each vector meets each. Those of the same field are as many as
+                       -- either memory has, if the square of their count is that of all.
                        SELECT v.id, max(v.embedding <=> own.embedding)
                                         FILTER (WHERE v.field = own.field) AS distance
                        FROM {memory}.vectors own
@@ -447,8 +448,8 @@ WHERE {few}
 ORDER BY w.ord;
 
 -- name: promotion_vocabulary
--- What the newest memories of a project say, and those of the tenant's other projects, a thousand in all at
--- most: which words are known to others is told by them.
+-- The texts of the newest memories of a project, and of the tenant's other projects, a thousand in
+-- all at most: they tell which words others know.
 SELECT m.own, m.said
 FROM (
     SELECT n.namespace = %(namespace)s AS own, left(n.said, 2000) AS said,
@@ -469,7 +470,8 @@ FROM (
 WHERE m.place <= 500;
 
 -- name: promotion_heard
--- What was said in a project's conversations, the newest five hundred: a lesson that quotes it is not for all.
+-- The statements of a project's conversations, the newest five hundred: a lesson that quotes one is
+-- not for all.
 SELECT left(coalesce(m.value ->> 'content', m.value ->> 'text', ''), 2000) AS said
 FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.tier IN ('short_term', 'working') AND m.speaker IS NOT NULL
@@ -479,8 +481,8 @@ ORDER BY m.updated_at DESC
 LIMIT 500;
 
 -- name: promotion_sources
--- Once the keys are locked: the memories to be promoted as they are now, held until the end. What
--- has expired or is true no longer, or has lived on in a memory before, is none.
+-- Once the keys are locked: the memories to promote as they are now, locked until the end, without
+-- those that have expired, are no longer true, or have lived on in a memory before.
 SELECT m.id, m.tier::text, m.state, m.updated_at
 FROM (SELECT DISTINCT w.id FROM unnest(%(sources)s::bigint[]) AS w (id) ORDER BY w.id) w
 CROSS JOIN LATERAL (
@@ -496,8 +498,9 @@ CROSS JOIN LATERAL (
 ) m;
 
 -- name: promotion_targets
--- What may teach the same already: the memory of the successor's key, then the nearest in its place in
--- long_term that is true at the same time, by the cosine of that field, nearest first.
+-- Memories that may already have the same lesson: the one of the successor's key, then the nearest
+-- in its place in long_term that are true at the same time, by the cosine of that field, nearest
+-- first.
 SELECT m.key, m.tier::text, m.state, NULL::float8 AS distance,
        coalesce(m.value ->> 'memory_type', 'episodic'), m.value -> 'trust', m.value
 FROM {memory}.memories m
@@ -528,11 +531,11 @@ FROM (
 ) n;
 
 -- name: record_promotion
--- The successor is told to everybody, the sources stay what they are: say what came from which, hand on
--- their evidence, and keep what the successor had, for the way back. A source that it was handed before
--- (`again`: the successor left long_term and came back, or the source said something else
--- meanwhile) is not counted twice. Answers the event, or nothing if the successor is not there to
--- be lived on in: then nothing was done.
+-- Share the successor with everybody; the sources stay as they are. Record the derivation, hand on
+-- their evidence, and keep the successor's state, for the way back. A source whose evidence it had
+-- before (`again`: the successor left long_term and came back, or the source had other content
+-- meanwhile) is not counted twice. Returns the event, or nothing if the successor is missing: then
+-- nothing was done.
 WITH successor AS MATERIALIZED (
     SELECT m.tenant, m.id, m.updated_at FROM {memory}.memories m
     WHERE m.tenant = %(tenant)s AND m.namespace = %(place)s AND m.key = %(key)s
@@ -598,7 +601,7 @@ FROM successor s, given g
 RETURNING event;
 
 -- name: demotion_candidates
--- Memories that were promoted, with what came of the latest runs they were shown to since, or
+-- Promoted memories, with the outcomes of the latest runs to which they were shown since then, or
 -- since a demotion was last rolled back.
 SELECT m.id, m.namespace, m.key, m.created_at, m.updated_at, x.successes, x.failures
 FROM (
@@ -632,8 +635,8 @@ LIMIT %(limit)s;
 
 
 -- part: with_and_without
--- Of the memory m, of its latest 400 outcomes since a demotion of it was last rolled back: runs that
--- succeeded and runs in all, with it and without it.
+-- For the memory m, of its latest 400 outcomes since a demotion of it was last rolled back:
+-- successful runs and all runs, with it and without it.
 SELECT count(*) FILTER (WHERE e.succeeded AND NOT e.held_out) AS shown_successes,
        count(*) FILTER (WHERE NOT e.held_out) AS shown,
        count(*) FILTER (WHERE e.succeeded AND e.held_out) AS held_successes,
@@ -647,9 +650,9 @@ FROM (
       )
 
 -- name: harm_candidates
--- What was learned and is current, of these types, with the latest 400 runs that it was shown to, or went
--- without it, since it was last put or a demotion of it was rolled back; and what is usual of all runs. Of
--- what no run went without nothing can be said.
+-- Current lessons of these types, with the latest 400 runs to which they were shown, or which went
+-- without them, since they were last put or a demotion of them was rolled back; and the average
+-- over all runs. A lesson that no run went without has no comparison.
 SELECT m.id, m.namespace, m.key, m.created_at, m.updated_at,
        o.shown_successes, o.shown, o.held_successes, o.held, s.successes, s.tries, m.tier::text,
        left(coalesce(m.value ->> 'content', m.value ->> 'text', m.value::text), 400)
@@ -682,7 +685,7 @@ ORDER BY m.id
 LIMIT %(limit)s;
 
 -- name: record_demotion
--- A memory that failed leaves recall, and what lived on in it is current again.
+-- A failed memory leaves recall, and the memories that lived on in it are current again.
 WITH marked AS (
     UPDATE {memory}.memories m SET state = 'demoted', state_at = %(now)s::timestamptz
     WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.tier = %(tier)s::text::{memory}.tier
@@ -705,16 +708,16 @@ FROM marked k
 RETURNING event;
 
 -- name: event
--- One event, whether a later one stands on the same memories, where what it made or changed is, and
--- whether any that it moved lives and says what it said then: it lives on in the target, or was not
--- put since, whatever the clocks of those who put say.
+-- One event; whether a later event rests on the same memories; the place of its result; and whether
+-- any memory that it moved is alive with its old content: it lives on in the target, or was not put
+-- since, whatever the clocks of the writers say.
 SELECT e.event, e.kind, e.id, e.target, e.detail, e.undone_at,
        (SELECT l.event FROM {memory}.events l
         WHERE l.tenant = e.tenant AND l.undone_at IS NULL AND l.number > e.number
           AND l.kind NOT IN ('reflected', 'derived', 'works')
           AND NOT (e.kind = 'superseded' AND l.kind = 'retracted' AND l.id = e.target)
           AND (l.id IN (e.id, e.target) OR l.target IN (e.id, e.target))
-          -- What was promoted is a memory of its own: what becomes of it stands on nothing.
+          -- A promoted memory is a memory of its own: later moves of it rest on nothing.
           AND (e.kind NOT IN ('promoted', 'reinforced') OR l.kind IN ('promoted', 'reinforced')
                OR e.target = l.id OR e.target = l.target)
         ORDER BY l.number DESC LIMIT 1) AS later,
@@ -745,14 +748,14 @@ SELECT e.event, e.kind, e.id, e.target, e.detail, e.undone_at,
         WHERE m.tenant = e.tenant AND m.id = k.id LIMIT 1) AS user_id
 FROM {memory}.events e
 CROSS JOIN LATERAL (
-    -- What the move made or changed. A supersession changed the older memory alone.
+    -- The memories that the move made or changed. A supersession changed the older memory alone.
     SELECT CASE WHEN e.kind = 'superseded' OR e.target IS NULL THEN e.id ELSE e.target END AS id
 ) k
 WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 
 -- name: undo_promotion
--- What the successor was shown to and earned since goes back to its first source that is still
--- there and says the same. Its deletion follows.
+-- Give the successor's exposures and evidence since then back to its first source that still exists
+-- with the same content. The successor is deleted afterwards.
 WITH heir AS MATERIALIZED (
     SELECT m.id, e.target, jsonb_populate_record(NULL::{memory}.usage, e.detail -> 'handed') AS u
     FROM {memory}.events e
@@ -810,7 +813,8 @@ UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 
 -- name: undo_reinforcement
--- Take back what a memory was given, to the very row it had if nothing happened since.
+-- Take back the evidence that a memory was given, down to the very row it had if nothing happened
+-- since.
 WITH moved AS MATERIALIZED (
     SELECT e.target, e.detail -> 'had' <> 'null'::jsonb AS counted,
            ARRAY(SELECT jsonb_array_elements_text(e.detail -> 'sources'))::bigint[] AS sources,
@@ -829,7 +833,7 @@ WITH moved AS MATERIALIZED (
                coalesce((m.had).strength_at, (m.had).last_accessed_at) AS had_at
     ) t
 ), edges AS (
-    -- What was merged may live on in another by now, as the target says something else.
+    -- A merged memory may live on in another by now, if the target has other content.
     DELETE FROM {memory}.lineage l USING past p
     WHERE l.tenant = %(tenant)s AND l.event = %(event)s
       AND (l.id = p.target OR l.source = ANY (p.sources))
@@ -864,12 +868,12 @@ UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 
 -- name: undo_demotion
--- The memory is current again, and what it came from lives on in it.
+-- The memory is current again, and its sources live on in it.
 WITH past AS MATERIALIZED (
     SELECT e.id, ARRAY(SELECT jsonb_array_elements_text(e.detail -> 'sources'))::bigint[] AS sources
     FROM {memory}.events e WHERE e.tenant = %(tenant)s AND e.event = %(event)s
 ), edges AS MATERIALIZED (
-    -- Held, so that a source which says something else by now is left alone.
+    -- Locked, so that a source with other content by now is left alone.
     SELECT l.tenant, l.id, l.source, (
                SELECT e.at FROM {memory}.events e
                WHERE e.tenant = l.tenant AND e.event = l.event
@@ -890,7 +894,7 @@ UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 
 -- name: history_of
--- What was done to a memory, or to what it lives on in, oldest first.
+-- The moves of a memory, or of the memory in which it lives on, oldest first.
 SELECT e.event, e.kind, e.at, e.detail, e.undone_at
 FROM {memory}.events e
 WHERE e.tenant = %(tenant)s AND (
@@ -899,8 +903,8 @@ WHERE e.tenant = %(tenant)s AND (
 ORDER BY e.number;
 
 -- name: relatives
--- What a memory came from, what it was promoted to or lives on in, and what was derived from it, but for what is another
--- user's.
+-- The sources of a memory, its promotions, the memory in which it lives on, and the memories
+-- derived from it, without those of another user.
 SELECT 'source' AS role, m.namespace, m.key, m.tier::text, m.state, m.value
 FROM {memory}.lineage l
 JOIN {memory}.memories m ON m.tenant = l.tenant AND m.id = l.source
@@ -914,7 +918,7 @@ WHERE l.tenant = %(tenant)s AND l.source = %(id)s AND {part seen}
 ORDER BY 1, 2, 3;
 
 -- name: holdout_counts
--- Of each memory that was ever held out: runs that succeeded and runs in all, with and without it.
+-- For each memory that was ever held out: successful runs and all runs, with it and without it.
 SELECT m.namespace, m.key,
        count(*) FILTER (WHERE e.succeeded AND NOT e.held_out), count(*) FILTER (WHERE NOT e.held_out),
        count(*) FILTER (WHERE e.succeeded AND e.held_out), count(*) FILTER (WHERE e.held_out)
@@ -926,8 +930,9 @@ HAVING count(*) FILTER (WHERE e.held_out) > 0
 ORDER BY m.namespace, m.key;
 
 -- name: holdout_evidence
--- Of each of these memories, its outcomes with it and without it; and whether this run goes without it already. And, without a key, what is usual: the
--- same of the latest 500 outcomes of whatever was shown to the user, or to nobody in particular.
+-- For each of these memories, its outcomes with it and without it, and whether this run already
+-- goes without it. Also, without a key, the average: the same over the latest 500 outcomes of
+-- memories shown to the user, or to nobody in particular.
 SELECT m.namespace, m.key, o.shown_successes, o.shown, o.held_successes, o.held,
        (SELECT e.held_out FROM {memory}.exposures e
         WHERE e.tenant = %(tenant)s AND e.run = %(run)s AND e.id = m.id)
@@ -952,9 +957,9 @@ FROM (
 ) s;
 
 -- name: recent_traces
--- The newest traces of a project's runs, for the mining of skills. They are sought among the newest
--- ten thousand memories of the tenant's projects, so that a tenant with few traces is not read
--- from end to end. What is quarantined, retracted or suspect is not mined.
+-- The newest traces of a project's runs, for the mining of skills. They are searched for in the
+-- newest ten thousand memories of the tenant's projects, so that a tenant with few traces is not
+-- read from end to end. Quarantined, retracted and suspect traces are left out.
 SELECT m.value -> 'trace', {part trust} AS trust
 FROM (
     SELECT n.id, n.namespace, n.value, n.updated_at, n.expires_at, n.state
@@ -970,8 +975,8 @@ ORDER BY m.updated_at DESC, m.id DESC
 LIMIT %(limit)s;
 
 -- name: record_lessons
--- Failed attempts live on in their lessons: mark them, and say what came from which. Of one that
--- is retracted or suspect the lesson is suspect, as `doubt`, which follows, finds.
+-- Failed attempts live on in their lessons: mark them, and record the derivation. The lesson of a
+-- retracted or suspect attempt is suspect; `doubt`, which follows, sets that.
 WITH pairs AS MATERIALIZED (
     SELECT a.id AS attempt, l.id AS lesson, w.event
     FROM unnest(%(attempts)s::text[], %(lessons)s::text[], %(events)s::text[])

@@ -1,20 +1,21 @@
--- Every statement of the package. A header names each; {braces} are filled once, when the
+-- Every statement of the package. A header names each. {braces} are filled in once, when the
 -- statements are loaded; %(names)s are parameters.
--- {places}: keys to look up, and {few}: always true of them, but lets the planner expect one
--- row, so that plans made while the tables were small go by the keys and stay right.
--- {part NAME}: what statements have in common, under a header `part` of its own in any file; with
--- {part NAME n}, it is said of the rows named n and not of those named m.
--- {legs}, {legs NAME}: the statement's leg, or the one named, once a tier; loaded too for each
--- tier alone, as NAME_SCOPE_TIER.
--- [owner: … | walled: …]: for a role that sees everything, and for one behind the wall between tenants.
--- {m_scope}, {v_scope}, {s_scope}, {n_scope}: loaded for each scope: NAME_tenant, NAME_prefix (a
--- range of one tenant's namespaces) and NAME_everywhere. {filter}: loaded without, and with as
--- NAME_filtered_SCOPE.
+-- {places}: the keys to look up. {few}: always true of them, but makes the planner expect one row,
+-- so that plans made while the tables were small go by the keys and stay right.
+-- {part NAME}: text that statements share, under a header `part` of its own in any file. {part NAME
+-- n} has the alias n in place of m.
+-- {legs}, {legs NAME}: the statement's own leg, or the named one, once a tier. Such a statement is
+-- also loaded for each tier alone, as NAME_SCOPE_TIER.
+-- [owner: … | walled: …]: the text for a role that sees everything, and for one behind the wall
+-- between tenants.
+-- {m_scope}, {v_scope}, {s_scope}, {n_scope}: the statement is loaded for each scope: NAME_tenant,
+-- NAME_prefix (a range of one tenant's namespaces) and NAME_everywhere. {filter}: it is loaded
+-- without a filter, and with one as NAME_filtered_SCOPE.
 
 -- part: visible
--- What is true of the rows named m at `true_at` of what is known at `known_at`. Both are now unless
--- asked: then `as_of` and `known_at` are NULL, and neither when a memory was recorded nor when its
--- state came to be known is looked at. What is quarantined never is.
+-- True of the memories m that are true at `true_at`, as was known at `known_at`. Both are now by
+-- default: then `as_of` and `known_at` are NULL, and the times of recording and of changes of state
+-- are not compared. A quarantined memory is never true.
 (m.state IS NULL OR m.state_at > %(known_at)s::timestamptz AND m.state <> 'quarantined'
      OR m.state = 'superseded' AND m.valid_to > %(true_at)s::timestamptz)
 AND (m.valid_to IS NULL OR m.valid_to > %(true_at)s::timestamptz
@@ -25,7 +26,7 @@ AND CASE WHEN m.valid_from IS NOT NULL THEN m.valid_from <= %(true_at)s::timesta
 AND (%(known_at)s::timestamptz IS NULL OR m.created_at <= %(known_at)s::timestamptz)
 
 -- part: otherwise
--- Whether the memory of the edge l came from its source otherwise than by superseding it.
+-- True if the memory of the edge l came from its source in another way than by superseding it.
 NOT EXISTS (
     SELECT FROM {memory}.events e
     WHERE e.tenant = %(tenant)s AND e.id = l.source AND e.kind = 'superseded' AND e.target = l.id
@@ -33,9 +34,9 @@ NOT EXISTS (
 )
 
 -- part: outdated
--- Whether the memory m came, directly or not, from one that was superseded at `true_at` of what is
--- known at `known_at`. What superseded it, and what came from that, rests on what is so now. Most
--- memories came from nothing, so that is looked at first.
+-- True if the memory m came, directly or not, from one that was superseded at `true_at`, as was
+-- known at `known_at`. A superseding memory, and all that came from it, rests on present facts.
+-- Most memories came from none, so that is checked first.
 CASE WHEN EXISTS (
     SELECT FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.id = m.id
 ) THEN EXISTS (
@@ -60,7 +61,7 @@ CASE WHEN EXISTS (
 ) ELSE false END
 
 -- part: replaces
--- The handle of the memory that the memory m took the place of last, and when that was so.
+-- The handle of the last memory that the memory m replaced, and the time of that.
 (
     SELECT jsonb_build_array({memory}.handle(s.tenant, s.namespace, s.key), coalesce(s.occurred_at, s.created_at))
     FROM {memory}.events e
@@ -72,15 +73,15 @@ CASE WHEN EXISTS (
 )
 
 -- part: in_session
--- The session of the memory m, '' for none. Behind the wall no index is read by coalesce.
+-- The session of the memory m, '' for none. Behind the wall no index can read coalesce.
 CASE WHEN m.session IS NULL THEN '' ELSE m.session END
 
 -- part: seen
--- Whether who asks sees the memory m: what is shared, and as a user what is the user's own.
+-- True if the caller sees the memory m: shared memories, and a user also the user's own.
 (m.user_id IS NULL OR coalesce(m.user_id = %(user_id)s::text, false))
 
 -- part: asked
--- What is visible and seen, and what get_context may ask beside the query; NULL asks nothing.
+-- Visible memories that match the further conditions of get_context; NULL is no condition.
 {part visible} AND {part seen}
 AND (%(memory_types)s::text[] IS NULL OR coalesce(m.value ->> 'memory_type', 'episodic') = ANY (%(memory_types)s::text[]))
 AND (%(tags)s::jsonb IS NULL OR m.value -> 'tags' @> %(tags)s::jsonb)
@@ -91,15 +92,15 @@ AND (%(min_importance)s::float8 IS NULL OR CASE jsonb_typeof(m.value -> 'importa
      ELSE false END)
 
 -- name: get
--- One memory by namespace and key, in whichever tier it lives. Whether it has expired is for
--- the caller to see: the fewer parameters, the faster.
+-- One memory by namespace and key, in any tier. The caller checks its expiry: fewer parameters are
+-- faster.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id
 FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s;
 
 -- name: get_many
--- The same for many keys. Rows are matched to the keys by namespace and key, not by order.
+-- The same for many keys. Rows are matched to keys by namespace and key, not by order.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id
 FROM {places}
@@ -108,8 +109,8 @@ JOIN {memory}.memories m
 WHERE {few};
 
 -- part: added_up
--- Counters meet those that a memory has. The strength halves in 30 days; a late report of an early
--- access adds less.
+-- Counters, added to those that a memory has. The strength halves in 30 days; a late report of an
+-- early access adds less.
 ON CONFLICT (tenant, id) DO UPDATE
 SET access_count = u.access_count + excluded.access_count,
     success_count = u.success_count + excluded.success_count,
@@ -122,9 +123,9 @@ SET access_count = u.access_count + excluded.access_count,
     strength_at = greatest(u.strength_at, excluded.strength_at)
 
 -- name: count_accesses
--- Add up what was read since the last time. These counts may be lost in a crash, so their
--- commit is not waited for. No key is locked, so that a read never waits for a writer of the
--- memory; a counter that so outlives its memory is harmless, and drop_counters removes it.
+-- Add up the reads since the last time. A crash may lose these counts, so nobody waits for the
+-- commit. No key is locked, so that a read never waits for a writer of the memory. A counter may so
+-- outlive its memory, which is harmless; drop_counters removes it.
 INSERT INTO {memory}.usage AS u
     (tenant, id, access_count, last_accessed_at, strength, strength_at)
 SELECT a.tenant, a.id, a.accesses, %(now)s::timestamptz, a.accesses, %(now)s::timestamptz
@@ -135,8 +136,8 @@ ORDER BY a.tenant, a.id
 RETURNING set_config('synchronous_commit', 'off', true);
 
 -- name: drop_counters
--- Remove the counters of these memories that outlived them: who deleted one while its reads were
--- counted did not see its counter.
+-- Remove counters that outlived their memories: a deletion during the count did not see the
+-- counter.
 DELETE FROM {memory}.usage u
 USING unnest(%(tenants)s::text[], %(ids)s::bigint[]) WITH ORDINALITY AS w (tenant, id, ord)
 WHERE {few} AND u.tenant = w.tenant AND u.id = w.id
@@ -144,8 +145,8 @@ WHERE {few} AND u.tenant = w.tenant AND u.id = w.id
   AND NOT EXISTS (SELECT FROM {memory}.archived a WHERE a.tenant = w.tenant AND a.id = w.id);
 
 -- name: extend
--- Slide the expiry of memories that were just read. A row that another writer holds is left to that
--- writer.
+-- Extend the expiry of memories that were just read. Rows that another writer holds are left to
+-- that writer.
 WITH due AS MATERIALIZED (
     SELECT m.tenant, m.id, m.tier
     FROM unnest(%(tenants)s::text[], %(ids)s::bigint[]) WITH ORDINALITY AS w (tenant, id, ord)
@@ -164,11 +165,11 @@ WHERE m.tenant = d.tenant AND m.id = d.id AND m.tier = d.tier
 RETURNING set_config('synchronous_commit', 'off', true);
 
 -- name: lock_keys
--- Writers of one key wait for each other; buckets are taken in order, so none waits in a ring.
+-- Make writers of one key wait for each other. Buckets are locked in order, so that none deadlocks.
 SELECT pg_advisory_xact_lock(%(lock)s::int, b.bucket) FROM unnest(%(buckets)s::int[]) AS b (bucket);
 
 -- name: conflicts
--- Keys that live in another tier than the one they are put through.
+-- Keys that live in another tier than the one of the put.
 SELECT m.tenant, m.namespace, m.key, m.tier::text
 FROM {places}
 JOIN {memory}.memories m
@@ -178,38 +179,38 @@ WHERE {few} AND m.tier <> %(tier)s::{memory}.tier
 LIMIT 1;
 
 -- part: elsewhere
--- Whether the memory m is another user's, or another project's: what is in long_term, or in no project,
--- is of all projects.
+-- True if the memory m is another user's, or another project's. Memories in long_term, or in no
+-- project, belong to all projects.
 (NOT {part seen} OR m.tier::text <> 'long_term' AND m.namespace !~ '^(@[^.]*\.)?$'
  AND NOT (m.namespace >= %(project_low)s AND m.namespace < %(project_high)s))
 
 -- part: tier_life
--- The minutes that i lives by its tier; what is noted in a session lives until that is ended.
+-- The minutes that i lives by its tier; notes of a session live until the session ends.
 CASE WHEN NOT (i.noted AND life.tier = 'short_term') THEN life.minutes END
 
 -- part: new_life
--- The minutes that the memory m lives once it is put as i: as told, else as its tier says; what is
--- intended by it keeps it as long as it is.
+-- The minutes that the memory m lives once it is put as i: its own TTL, else its tier's. Its
+-- intention keeps it for as long as the intention lasts.
 nullif(coalesce(i.ttl, CASE WHEN NOT EXISTS (
     SELECT FROM {memory}.intentions o WHERE o.tenant = m.tenant AND o.id = m.id
 ) THEN {part tier_life} END), 'Infinity')
 
 -- part: says
--- What a memory says: its `content`, else its `text`, else all of it.
+-- The text of a memory: its `content`, else its `text`, else all of it.
 CASE WHEN jsonb_typeof(m.value -> 'content') = 'string' THEN m.value -> 'content'
      WHEN jsonb_typeof(m.value -> 'text') = 'string' THEN m.value -> 'text'
      ELSE m.value END
 
 -- part: says_given
--- The same of what is put.
+-- The same of a put.
 CASE WHEN jsonb_typeof(i.value -> 'content') = 'string' THEN i.value -> 'content'
      WHEN jsonb_typeof(i.value -> 'text') = 'string' THEN i.value -> 'text'
      ELSE i.value END
 
 -- part: input
--- What is put, as it is given and as it is stored. Ids are given in the order of keys, so that ties of
--- one batch are broken by key. What somebody said in a session has a turn there: one that was not
--- numbered follows the last, in the order of the batch. What nobody said has a turn if it was given one.
+-- The puts, as given and as stored. Ids are drawn in the order of keys, so that key order breaks
+-- ties within a batch. A statement in a session has a turn there: without a number it follows the
+-- last turn, in the order of the batch. Other memories have a turn only if one is given.
 given AS MATERIALIZED (
     SELECT i.*, max(i.turn) FILTER (WHERE i.speaker IS NOT NULL)
                OVER (PARTITION BY i.tenant, i.namespace, i.session) AS last_given
@@ -261,23 +262,25 @@ FROM input i
 JOIN life ON life.tier = i.tier
 
 -- part: held_back
--- What was held back in working for what it said; what says something else begins anew.
+-- Memories that were held in working for their content; new content starts afresh.
 (c.state = 'demoted' AND EXISTS (
     SELECT FROM {memory}.memories m
     WHERE m.tenant = c.tenant AND m.id = c.id AND m.tier = 'working'
 ))
 
 -- name: put
--- Update each memory where it lives, or insert it into the tier asked for. A `ttl` is minutes: NULL
--- takes the tier's own, Infinity never expires. What lives on in another memory and now says something
--- else (its `content`, else its `text`, else all of it) does so no longer: it is a memory of its own
--- again, and recalled; and what was promoted may be promoted anew. So is, whatever it says, what lived on in one that was deleted. What was merged
--- with one that says something else now lives on without it: in what that one lived on in, else in the
--- oldest of it, which is recalled. Where that one was not current, and lived on in none, it stays out
--- of recall, which an event says. What was superseded and says something else begins anew, and is true
--- from now unless told; that it was superseded is history. So does what was quarantined and says
--- something else that is trusted from the `threshold` on. What is quarantined or came from others and
--- says the same again is trusted no further than before.
+-- Update each memory where it lives, or insert it into the given tier. A `ttl` is minutes: NULL
+-- takes the tier's own, Infinity never expires.
+-- If a memory that lives on in another gets a new text (its `content`, else its `text`, else all of
+-- it), it is a memory of its own again, and recalled; a promoted one may be promoted again. The
+-- same holds, whatever its text is, if the other one was deleted.
+-- Memories merged into one that gets a new text live on without it: in the memory in which that one
+-- lived on, else in the oldest of them, which is recalled. If that one was not current, and lived
+-- on in none, it stays out of recall, and an event says so.
+-- A superseded memory with a new text starts afresh, and is true from now on unless the put says
+-- otherwise; its supersession is history. So does a quarantined one with a new text that is trusted
+-- from the `threshold` on. A memory that is quarantined, or came from others, and is put with the
+-- same text gains no trust.
 WITH {part input}, standing AS MATERIALIZED (
     SELECT m.tenant, m.id, m.key, m.state, m.alone, {part says} <> {part says_given} AS otherwise,
            {part trust_given} >= %(threshold)s::float8 AS trusted
@@ -302,7 +305,7 @@ WITH {part input}, standing AS MATERIALIZED (
     RETURNING l.tenant, l.source, l.id, l.event, l.derived
 ), twins AS MATERIALIZED (
     SELECT t.tenant, t.id, t.source, t.event, t.key, t.recalled,
-           -- What the heir came from does not live on in it as well.
+           -- The heir's own sources do not live on in it as well.
            CASE WHEN t.heir <> t.source AND NOT EXISTS (
                SELECT FROM {memory}.lineage d
                WHERE d.tenant = t.tenant AND d.id = t.heir AND d.source = t.source
@@ -395,7 +398,7 @@ WITH {part input}, standing AS MATERIALIZED (
             WHEN i.valid_from IS NULL AND i.occurred_at IS NULL AND m.state = 'superseded' AND EXISTS (
                 SELECT FROM anew a WHERE a.tenant = m.tenant AND a.id = m.id AND a.state = m.state
             ) THEN %(now)s::timestamptz ELSE i.valid_from END,
-        -- What was superseded was true until then, whatever else is told of it now.
+        -- A superseded memory was true until then, whatever the put says.
         valid_to = CASE WHEN m.state IS NOT NULL AND NOT EXISTS (
             SELECT FROM anew a WHERE a.tenant = m.tenant AND a.id = m.id AND a.state = m.state
         ) AND EXISTS (
@@ -425,13 +428,13 @@ WHERE NOT EXISTS (
 ORDER BY i.tenant, i.namespace, i.key;
 
 -- name: put_new
--- The same where nothing stands under any of the keys, once they are locked.
+-- The same if no memory exists under the keys, once they are locked.
 WITH {part input}
 {part inserted}
 ORDER BY i.tenant, i.namespace, i.key;
 
 -- name: delete_vectors
--- Forget the vectors of these memories, before their new ones are written.
+-- Delete the vectors of memories before the new ones are written.
 DELETE FROM {memory}.vectors v
 USING {places}
 CROSS JOIN LATERAL (
@@ -455,7 +458,7 @@ CROSS JOIN LATERAL (
 WHERE i.ord > 0 AND i.ord < 1000000000;
 
 -- part: hanging
--- What hangs on memories that are `gone` goes with them.
+-- Delete the rows that depend on memories that are `gone`.
 vectors AS (
     DELETE FROM {memory}.vectors v USING gone g
     WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
@@ -470,7 +473,7 @@ vectors AS (
     DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.source = g.id
     RETURNING l.tenant, l.id, g.key, g.state, g.namespace ~ '(^|\.)@[^.]*\.$' AS personal
 ), orphans AS (
-    -- What came from a memory that was retracted or suspect stays out of recall without it.
+    -- Memories that came from a retracted or suspect one stay out of recall without it.
     UPDATE {memory}.memories m SET state = 'retracted' FROM origins o
     WHERE m.tenant = o.tenant AND m.id = o.id AND m.state = 'suspect'
       AND o.state IN ('retracted', 'suspect')
@@ -490,8 +493,8 @@ vectors AS (
 )
 
 -- part: hidden
--- Of what lived on in memories that are gone: where it is `wanted` that twins 'stay', what was merged
--- into one stays out of recall, which an event says.
+-- For memories that lived on in deleted ones: if twins are to 'stay', those that were merged stay
+-- out of recall, and an event says so.
 hidden AS MATERIALIZED (
     SELECT l.tenant, l.source, l.key, w.now
     FROM wanted w
@@ -516,16 +519,16 @@ hidden AS MATERIALIZED (
 )
 
 -- part: none_hidden
--- All that lived on in memories that are gone is recalled again.
+-- Recall again all memories that lived on in deleted ones.
 hidden AS (
     SELECT l.tenant, l.source FROM edges l WHERE false
 )
 
 -- part: freed
--- What lived on in memories that are gone and is not `hidden` is current again; their intentions go
--- with them, and their counters are locked.
+-- Memories that lived on in deleted ones, and are not `hidden`, are current again. The deleted
+-- ones' intentions are deleted, and their counters locked.
 sources AS (
-    -- What lived on in a memory that is gone is current again, unless it is gone as well.
+    -- A memory that lived on in a deleted one is current again, unless it is deleted as well.
     UPDATE {memory}.memories m SET state = NULL, state_at = NULL FROM edges l
     WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated' AND NOT l.derived
       AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = l.tenant AND g.id = l.source)
@@ -545,11 +548,11 @@ sources AS (
 )
 
 -- name: delete
--- Remove memories with everything that hangs on them. What was archived under these keys is forgotten
--- with them, so that no restore brings it back. The tier is compared as text: else the planner goes by
--- tenant and tier where it knows no better yet. With `twins` 'go' their twins go as well:
--- what was merged with one, either way, or with such a one. A twin that was put again since the
--- statement began is current again instead. With 'stay' they are left, and stay out of recall.
+-- Delete memories with all rows that depend on them. Archived memories under these keys are
+-- forgotten too, so that no restore brings them back. The tier is compared as text: else a planner
+-- without statistics goes by tenant and tier. With `twins` 'go' their twins are deleted as well:
+-- memories that were merged with one, either way, or with such a one. A twin that was put again
+-- since the statement began is current again instead. With 'stay' twins are kept, out of recall.
 WITH RECURSIVE wanted AS (
     SELECT %(twins)s::text AS twins, %(now)s::timestamptz AS now
 ), twins AS (
@@ -612,7 +615,7 @@ WITH RECURSIVE wanted AS (
 DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id;
 
 -- name: delete_expired
--- Remove those of these memories that were dead by then, with everything that hangs on them.
+-- Delete those of the memories that had expired by then, with all rows that depend on them.
 WITH gone AS (
     DELETE FROM {memory}.memories m
     USING {places}
@@ -623,12 +626,12 @@ WITH gone AS (
 DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id;
 
 -- name: sweep
--- Remove a batch of expired memories with everything that hangs on them. Answers the count, and how
--- many of them nobody had read.
--- The size of a batch is written out, so that the planner knows how few rows it is about. A memory
--- that was put again since the statement began is left to the next one, however soon it expired:
--- its new vectors are not seen here. What the next cycle would lift into its project waits for that
--- cycle, for so long; a life that somebody chose is not waited for, as in select_rising.
+-- Delete a batch of expired memories with all rows that depend on them. Returns their count, and
+-- how many of them nobody had read.
+-- The size of a batch is a literal, so that the planner knows how few rows it gets. A memory that
+-- was put again since the statement began is left to the next one, however soon it expired: its new
+-- vectors are not visible here. A memory that the next cycle would lift into its project waits so
+-- long for that cycle, but not if a caller chose its life, as in select_rising.
 WITH expired AS MATERIALIZED (
     SELECT m.tenant, m.tier, m.id
     FROM {memory}.memories m
@@ -667,15 +670,16 @@ SELECT count(*), count(*) FILTER (WHERE NOT EXISTS (
 FROM gone g;
 
 -- part: life
--- The minutes that the memory m lives in a new tier: what is intended by it keeps it for as long.
+-- The minutes that the memory m lives in a new tier, or as long as its intention.
 CASE WHEN NOT EXISTS (
     SELECT FROM {memory}.intentions i WHERE i.tenant = m.tenant AND i.id = m.id
 ) THEN %(ttl)s::float8 END
 
 -- name: move
--- Change a memory's tier; it keeps its id, namespace, key, value, vectors and counters and
--- takes the new tier's life. Out of long_term not everybody sees it: what lived on in it is current
--- again, and what was promoted may be promoted anew. (An attempt lives on in its lesson wherever that is.)
+-- Change a memory's tier. It keeps its id, namespace, key, value, vectors and counters, and takes
+-- the new tier's life. Outside long_term not everybody sees it: the memories that lived on in it
+-- are current again, and a promoted one may be promoted again. (An attempt lives on in its lesson
+-- wherever that is.)
 WITH moved AS (
     UPDATE {memory}.memories m
     SET tier = %(tier)s::{memory}.tier,
@@ -745,9 +749,9 @@ LIMIT %(limit)s OFFSET %(offset)s;
 )
 
 -- name: search_single
--- search_exact for a first page where memories have one vector each, which saves gathering
--- them. One that has several would come more than once: the caller then asks search_exact.
--- The "+ 0" keeps the planner from the vector index, which would not be exact.
+-- search_exact for a first page of memories with one vector each, which need no grouping. A memory
+-- with several would come more than once: the caller then runs search_exact. The "+ 0" keeps the
+-- planner from the vector index, which would not be exact.
 {legs}
 ORDER BY distance, id
 LIMIT %(limit)s OFFSET %(offset)s;
@@ -778,15 +782,15 @@ LIMIT %(limit)s OFFSET %(offset)s;
 )
 
 -- name: search_exact
--- Nearest first by the configured metric, exact; ties in the order of ids. In each tier the
--- vectors of the scope are read from one index; their memories are looked up in order of
--- distance (LATERAL … LIMIT 1 keeps it at that) and only until the page is full.
+-- Nearest first by the configured metric, exact; ties in the order of ids. In each tier, one index
+-- has the vectors of the scope. Their memories are looked up in order of distance (LATERAL … LIMIT
+-- 1 ensures that), and only until the page is full.
 {legs}
 ORDER BY distance, id
 LIMIT %(limit)s OFFSET %(offset)s;
 
 -- name: search_unembedded
--- What has no vector, newest first: it follows what has one, so it begins where that ends.
+-- Memories without a vector, newest first: they follow those with one, and begin where those end.
 WITH visible AS (
     SELECT m.*, EXISTS (
         SELECT FROM {memory}.vectors v
@@ -807,19 +811,19 @@ LIMIT %(limit)s
 OFFSET greatest(0, %(offset)s::bigint - (SELECT count(*) FROM visible WHERE embedded));
 
 -- name: ann_settings
--- For the next statement: look wide, go on while rows are filtered out, and take an index's own
+-- For the next statement: scan widely, go on while rows are filtered out, and use an index's own
 -- order where there is a choice.
 SELECT set_config('hnsw.ef_search', %(ef_search)s, true),
        set_config('hnsw.iterative_scan', 'relaxed_order', true),
        set_config('enable_sort', 'off', true);
 
 -- name: hnsw_settings
--- For this transaction: look wide, and go on while rows are filtered out.
+-- For this transaction: scan widely, and go on while rows are filtered out.
 SELECT set_config('hnsw.ef_search', %(ef_search)s, true),
        set_config('hnsw.iterative_scan', 'relaxed_order', true);
 
 -- name: usual_settings
--- Back to what every other statement is planned under.
+-- The settings for which all other statements are planned.
 SELECT set_config('enable_sort', 'on', true);
 
 -- leg: search_ann
@@ -844,10 +848,11 @@ UNION ALL
 )
 
 -- name: search_ann
--- Nearest first in tiers that have an HNSW index. A scope of few vectors is still searched
--- exactly; the probe counts what was not counted, and stops at the limit. The number of candidates
--- does not depend on the page, so that pages neither lose nor repeat. May answer fewer rows than
--- wanted, when a filter is selective or memories have many vectors: the caller then asks search_exact.
+-- Nearest first in tiers with an HNSW index. A scope of few vectors is still searched exactly: the
+-- probe counts, if nothing is counted yet, and stops at the limit. The number of candidates does
+-- not depend on the page, so that pages neither lose nor repeat memories. It may return fewer rows
+-- than wanted, if a filter is selective or memories have many vectors: the caller then runs
+-- search_exact.
 WITH probe AS MATERIALIZED (
     SELECT t.tier, coalesce((
         SELECT CASE WHEN EXISTS (
@@ -887,7 +892,7 @@ LIMIT %(limit)s OFFSET %(offset)s;
 btrim(regexp_replace(lower(translate(%(text)s::text, %(marks)s, '')), '\s+', ' ', 'g'))
 
 -- part: content
--- What a memory says, as text; NULL where it is no text.
+-- The content of a memory, as text; NULL if it is no text.
 CASE WHEN jsonb_typeof(m.value -> 'content') = 'string' THEN m.value ->> 'content'
      WHEN jsonb_typeof(m.value -> 'text') = 'string' THEN m.value ->> 'text' END
 
@@ -896,8 +901,8 @@ CASE WHEN jsonb_typeof(m.value -> 'content') = 'string' THEN m.value ->> 'conten
 btrim(regexp_replace(lower(translate({part content}, %(marks)s, '')), '\s+', ' ', 'g'))
 
 -- part: asks_again
--- Whether a memory is the question q, by itself or behind the name of who asked it, and says nothing
--- else: it has no field beyond what is known of any memory, and none of notes unless it was said.
+-- True if a memory is the question q, alone or behind the name of its speaker, and nothing else: it
+-- has only fields that any memory has, and fields of notes only if it was said.
 CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
      WHEN NOT (%(asks)s::boolean OR {part content} ~ '[?？؟]') THEN false
      WHEN m.value - %(facts)s::text[] - CASE WHEN m.speaker IS NULL THEN '' ELSE 'metadata' END
@@ -906,34 +911,35 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
           = ANY (q.forms || (coalesce(lower(m.speaker) || ' ', '') || q.plain)) END
 
 -- part: again
--- The same by what was found by its words: the question itself has all of them. Names are none, and
--- what is not indexed has none.
+-- The same, by the words found: the question itself has all of them. Names do not count, and text
+-- that is not indexed has no words.
 CASE WHEN m.lexemes IS NOT NULL AND EXISTS (SELECT FROM words w WHERE w.sought)
      THEN m.id = ANY (ARRAY(SELECT h.id FROM hits h WHERE h.asks_again))
      ELSE {part asks_again} END
 
 -- part: wanted
--- What is asked for, and neither over nor the question itself.
+-- Memories that match the conditions, and are neither expired nor the question itself.
 (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
 AND NOT {part again}
 
 -- part: whose
--- The user whose it is, '' for all, as an index knows it; behind the wall none is read by coalesce.
+-- The user that owns it, '' for all, as an index has it; behind the wall no index can read
+-- coalesce.
 CASE WHEN m.user_id IS NULL THEN '' ELSE m.user_id END
 
 -- part: kind
--- The beginning of its type, in the form in which memories_kinds has it, and no other statement: the
--- planner takes what that index finds for few.
+-- The beginning of its type, in the form of memories_kinds, which no other statement uses: so the
+-- planner knows that this index finds few.
 left(coalesce(m.value ->> 'memory_type', 'episodic'), 100) || ''
 
 -- part: own_distance
--- How far it is from the query, by its nearest vector.
+-- Its distance to the query, by its nearest vector.
 SELECT min(v.embedding {operator} %(query)s::{vector_type}) AS distance FROM {memory}.vectors v
 WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace AND v.id = m.id
 
 -- part: of_types
--- The ids of a tier's memories of the types that are asked for and that who asks sees, by an index that
--- has the beginnings of types. A leg takes no more than `most` and one, which says that there are too many.
+-- The ids of a tier's visible memories of the types asked for, by an index on the beginnings of
+-- types. A leg returns at most `most` and one more, which says that there are too many.
 SELECT s.id
 FROM (SELECT DISTINCT left(unnest(%(memory_types)s::text[]), 100) AS memory_type) y
 CROSS JOIN (SELECT b.most FROM big b WHERE b.tier = '{tier}') b
@@ -949,8 +955,8 @@ CROSS JOIN LATERAL (
 ) s
 
 -- part: few_of_types
--- Whether types are asked for, and are so few that all that is of them is looked through: no more than
--- `most`, nor, where all can be, than a tenth of the prefix, which takes less time than all of it.
+-- True if types are asked for that have so few memories that all of them are searched: no more than
+-- `most` and, if all can be searched, than a tenth of the prefix, which is faster than all of it.
 %(memory_types)s::text[] IS NOT NULL AND (
     SELECT f.memories <= b.most AND (b.big OR f.memories * 10 <= (
         SELECT count(*) FROM (
@@ -964,7 +970,7 @@ CROSS JOIN LATERAL (
 )
 
 -- part: all_by_distance
--- All vectors of a tier's prefix, the nearest first.
+-- All vectors of a tier's prefix, nearest first.
 SELECT v.id, v.field, (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
 FROM {memory}.vectors v
 WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
@@ -973,7 +979,7 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
 ORDER BY distance, v.id
 
 -- part: types_by_distance
--- What is of few of a type, the nearest first.
+-- The memories of rare types, nearest first.
 SELECT m.id, NULL::text AS field, v.distance
 FROM of_types t
 CROSS JOIN LATERAL (
@@ -988,7 +994,7 @@ WHERE %(query)s::{vector_type} IS NOT NULL AND v.distance IS NOT NULL
 ORDER BY v.distance, m.id
 
 -- part: if_wanted
--- The row of c.id, if it is asked for.
+-- The row of c.id, if it matches.
 SELECT m.id, m.tier, m.namespace
 FROM {memory}.memories m, question q
 WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
@@ -996,7 +1002,7 @@ WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
 LIMIT 1
 
 -- part: nearest_of_all_or_types
--- Each memory by the nearest of its vectors alone, which is looked at where it would be found.
+-- Each memory by the nearest of its vectors alone.
 SELECT m.id, m.tier, c.distance
 FROM (
     ({part all_by_distance})
@@ -1015,8 +1021,8 @@ ORDER BY c.distance, c.id
 LIMIT %(pool)s
 
 -- leg: recall_words
--- Memories of a tier's prefix that hold any of the words that are sought; if all are frequent, some of
--- those that hold all. What has all of them may be the question.
+-- Memories of a tier's prefix with any of the words; if all words are frequent, some of the
+-- memories with all of them. A memory with all words may be the question.
 (
     SELECT m.id, m.tier, m.namespace, {part in_session} AS session, m.turn, m.lexemes,
            CASE WHEN m.lexemes @@ q.words THEN {part asks_again} ELSE false END AS asks_again
@@ -1032,7 +1038,7 @@ LIMIT %(pool)s
 )
 
 -- leg: recall_near
--- The nearest of a tier's prefix, exact as in search_single; where few of a type are asked for, of these.
+-- The nearest of a tier's prefix, exact as in search_single; of rare types, if few are asked for.
 (
     WITH of_types AS MATERIALIZED (
         {part of_types}
@@ -1044,7 +1050,7 @@ LIMIT %(pool)s
 )
 
 -- leg: recall_dated
--- What happened in the days that the question names, the nearest of a tier's prefix first: of more
+-- Memories of the days that the question names, nearest first in a tier's prefix: if there are more
 -- than 500, those of the first days.
 (
     SELECT d.id, d.tier
@@ -1070,9 +1076,9 @@ LIMIT %(pool)s
 )
 
 -- leg: recall_near_ann
--- The same in a tier with an HNSW index. Where the scope has too many vectors for exact search, those of
--- its nearest that were asked for; if these are too few, all that were asked for are looked through: what
--- is rare by its type, what somebody sees of a tenant, or a scope within it.
+-- The same in a tier with an HNSW index. If the scope has too many vectors for exact search, the
+-- matching ones of its nearest; if these are too few, all matching ones are searched: of a rare
+-- type, of one user of a tenant, or of a scope within it.
 (
     WITH nearest AS MATERIALIZED (
         SELECT m.id, c.distance
@@ -1081,7 +1087,8 @@ LIMIT %(pool)s
             FROM (
                 SELECT v.id, v.embedding {operator} %(query)s::{vector_type} AS distance
                 FROM {memory}.vectors v
-                -- As one condition, of which the planner expects half of all rows: else it sorts them all.
+                -- One condition, of which the planner expects half of all rows: else it sorts them
+                -- all.
                 WHERE v.tier = '{tier}' AND (SELECT b.big FROM big b WHERE b.tier = '{tier}')
                   AND coalesce(v.tenant = %(tenant)s AND v.namespace >= %({tier}_low)s
                                AND v.namespace < %({tier}_high)s, false)
@@ -1129,12 +1136,12 @@ LIMIT %(pool)s
 )
 
 -- name: recall
--- The candidates for a query over three tiers, each tier under a prefix of its own, with the
--- evidence for each: vector distance, BM25 (k1 1.2, b 0.75), BM25 of the five turns around it,
--- and BM25 of the turn before. Words that name a speaker of the tenant are left out: they say
--- who, not what. Document frequencies and lengths are those of the scope at this moment. The question
--- itself and earlier askings of it are no candidates and no evidence that anything is known; they
--- speak for the turns that follow them alone, where the answer stands.
+-- The candidates for a query over three tiers, each tier under a prefix of its own, with their
+-- evidence: vector distance, BM25 (k1 1.2, b 0.75), BM25 of the five turns around, and BM25 of the
+-- turn before. Words that name a speaker of the tenant are left out: they say who, not what.
+-- Document frequencies and lengths are those of the scope at this moment. The question itself and
+-- earlier askings of it are neither candidates nor evidence of an answer; they only support the
+-- turns after them, where the answer is.
 WITH RECURSIVE names AS (
     (SELECT m.speaker FROM {memory}.memories m
      WHERE m.tenant = %(tenant)s AND m.speaker IS NOT NULL ORDER BY m.speaker LIMIT 1)
@@ -1149,7 +1156,7 @@ WITH RECURSIVE names AS (
                || p.plain AS forms
     FROM (SELECT {part plain_question} AS plain) p
 ), size AS MATERIALIZED (
-    -- What was counted last of a large tenant; any other is counted now.
+    -- The last counts of a large tenant; a smaller one is counted now.
     SELECT coalesce((
         SELECT s.memories FROM {memory}.tenant_sizes s WHERE s.tenant = %(tenant)s
     ), (
@@ -1158,7 +1165,7 @@ WITH RECURSIVE names AS (
         ) few
     )) AS memories
 ), asked_words AS MATERIALIZED (
-    -- The 32 rarest words, or more of a small tenant: of those that are not frequent, the longest.
+    -- The 32 rarest words, or more in a small tenant: of those that are not frequent, the longest.
     SELECT l.lexeme, ({lexeme})::tsquery AS word, f.memories
     FROM unnest(to_tsvector(%(language)s::regconfig, %(text)s)) AS l
     LEFT JOIN (
@@ -1174,8 +1181,8 @@ WITH RECURSIVE names AS (
     ORDER BY f.memories NULLS FIRST, length(l.lexeme) DESC, l.lexeme
     LIMIT (SELECT greatest(32, 30000 / greatest(s.memories, 1)) FROM size s)
 ), words AS MATERIALIZED (
-    -- Of a large tenant, the rarest words find candidates: so many that the work stays bounded. What
-    -- is not among its frequent words is taken to be in a hundredth of its memories, or in 100.
+    -- In a large tenant, the rarest words find candidates: so many that the work is bounded. A word
+    -- that is not among the frequent ones counts as in a hundredth of the memories, or in 100.
     SELECT a.lexeme, a.word, row_number() OVER (ORDER BY a.lexeme) AS n, c.likely,
            s.memories <= 700 OR sum(c.likely) OVER (ORDER BY c.likely, a.lexeme)
                <= greatest(200, least(700, 6000 / count(*) OVER ())) AS sought
@@ -1234,8 +1241,8 @@ WITH RECURSIVE names AS (
     ) c
     GROUP BY c.tier, c.namespace, c.session, c.turn
 ), big AS MATERIALIZED (
-    -- Whether a tier's prefix has too many vectors for exact search, and HNSW: as was counted, or else
-    -- counted now. And how many memories of a type are looked through at most.
+    -- True if a tier's prefix has too many vectors for exact search, and HNSW: by the last count,
+    -- or counted now. And the most memories of a type that are searched.
     SELECT b.tier, b.big, CASE WHEN b.big THEN %(exact_limit)s ELSE %(exact_limit)s / 10 END AS most
     FROM (
         SELECT t.tier, t.tier::text = ANY (%(ann_tiers)s::text[]) AND coalesce((
@@ -1260,7 +1267,7 @@ WITH RECURSIVE names AS (
         ) AS t (tier, low, high)
     ) b
 ), viewers AS MATERIALIZED (
-    -- Whose memories who asks sees: what is shared, and what is of that user.
+    -- The owner of visible memories: shared ones, and that user's.
     SELECT '' AS user_id UNION SELECT %(user_id)s::text
 ), near AS MATERIALIZED (
     SELECT * FROM (
@@ -1321,7 +1328,8 @@ LEFT JOIN windows w ON w.tier = m.tier AND w.namespace = m.namespace
 LEFT JOIN own b ON b.tier = m.tier AND b.namespace = m.namespace
   AND b.session = {part in_session} AND b.turn = m.turn - 1
 LEFT JOIN LATERAL (
-    -- What was stored one after another speaks for each other if it was said, or if somebody asks.
+    -- Memories stored in sequence support each other if they were said, or if the caller asks for
+    -- that.
     SELECT sum(length(n.lexemes) - 1) AS words, {mean_distance} AS distance,
            m.speaker IS NOT NULL OR bool_or(n.asks) AS talks
     FROM (
@@ -1341,10 +1349,10 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
 ) u ON true
--- What a window alone found is found where its neighbours count.
+-- A memory that only a window found counts where neighbours count.
 WHERE t.talks OR w.score IS NULL OR o.score IS NOT NULL OR m.distance IS NOT NULL
 UNION ALL
--- One row more, without a key, for what is true of the whole scope.
+-- One more row, without a key, for facts about the whole scope.
 SELECT %(tenant)s, NULL, NULL, jsonb_build_object(
            'memories', s.memories,
            'sought', (SELECT sum(f.idf) FROM idf f),
@@ -1376,7 +1384,7 @@ FROM scope s;
 )
 
 -- part: of_recall
--- What a recall says of a memory m and its usage u, without evidence.
+-- The columns of a recall for a memory m and its usage u, without evidence.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
        NULL::float8, NULL::float8, NULL::float8, NULL::float8, NULL::bigint,
@@ -1405,8 +1413,8 @@ LIMIT %(pool)s;
     ) s)]
 
 -- name: pinned
--- What is pinned in a project or known everywhere in the tenant, whatever its session, as far as it is
--- current, the oldest first. The columns are those of recall.
+-- Current pinned memories of a project or known everywhere in the tenant, of any session, oldest
+-- first. The columns are those of recall.
 {part of_recall}
 FROM {part pins} m
 LEFT JOIN LATERAL (
@@ -1428,15 +1436,15 @@ WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.value @> '{"pinned": true}' 
 RETURNING m.id;
 
 -- name: mark_reminding
--- Note of what was said that a reminder was set in its turn.
+-- Note that a reminder was set in the turn of a statement.
 UPDATE {memory}.memories m
 SET value = m.value || '{"reminder_set": true}'
 WHERE m.tenant = %(tenant)s AND m.id = %(id)s
 RETURNING m.id;
 
 -- name: find
--- A memory by its key alone, wherever in the tenant it is; short_term before working before
--- long_term, and the user's own before what is shared. The columns are those of recall.
+-- A memory by its key alone, anywhere in the tenant: short_term before working before long_term,
+-- and the user's own before shared ones. The columns are those of recall.
 {part of_recall}
 FROM {memory}.memories m
 LEFT JOIN LATERAL (
@@ -1448,13 +1456,13 @@ WHERE m.tenant = %(tenant)s AND m.key = %(key)s
 ORDER BY m.tier, m.user_id NULLS LAST, m.updated_at DESC, m.namespace;
 
 -- part: handled
--- The keys of memories that have one of these handles.
+-- The keys of memories with one of these handles.
 SELECT h.key FROM [owner: {memory}.memories h WHERE h.tenant = %(tenant)s
     AND {memory}.handle(h.tenant, h.namespace, h.key) = ANY (%(handles)s)
     | walled: {memory}.of_handles(%(handles)s) AS h (key)]
 
 -- name: find_handle
--- The same for a handle, which few memories have, mostly one.
+-- The same for one handle, which few memories have, mostly one.
 {part of_recall}
 FROM {memory}.memories m
 LEFT JOIN LATERAL (
@@ -1467,8 +1475,7 @@ WHERE m.tenant = %(tenant)s AND m.key = ANY (ARRAY({part handled}))
 ORDER BY m.tier, m.user_id NULLS LAST, m.updated_at DESC, m.namespace;
 
 -- name: read_again
--- Memories by namespace and key, as far as they are current, in the order given. The columns are
--- those of recall.
+-- Current memories by namespace and key, in the given order. The columns are those of recall.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
        NULL::float8, NULL::float8, NULL::float8, NULL::float8, NULL::bigint,
@@ -1493,7 +1500,7 @@ WHERE m.tenant = %(tenant)s AND m.session = %(session)s
 ORDER BY m.namespace, m.key;
 
 -- name: type_stats
--- What a tenant has stored, by tier and type, without what has expired or is another user's.
+-- The memories of a tenant, by tier and type, without expired ones and those of other users.
 SELECT m.tier::text, coalesce(m.value ->> 'memory_type', 'episodic'), count(*),
        coalesce(sum(u.access_count), 0)
 FROM {memory}.memories m
@@ -1503,13 +1510,15 @@ WHERE m.tenant = %(tenant)s AND (m.expires_at IS NULL OR m.expires_at > %(alive_
 GROUP BY 1, 2;
 
 -- name: enter
--- What every statement relies on. Behind a pooler it is the first of each transaction and ends with it, as the
--- next one on that connection is somebody else's; a connection of our own is told once. Every statement is
--- static and written for one plan: planning it again for each call costs more than most of them take, and a
--- plan made while tables were empty must not last. To begin parallel workers or to compile takes longer than
--- any, but seems cheap beside what is switched off. Names mean what Postgres and pgvector call so, whatever the
--- role looks in. Times are UTC. No statement takes for ever. The audit log is told who acts. Then whose rows
--- are seen, as in act_for.
+-- The settings on which every statement relies. Behind a pooler they begin each transaction and end
+-- with it, as the next one on that connection is another client's. A connection of our own gets
+-- them once.
+-- Every statement is static and written for one plan: to plan it for each call costs more than most
+-- calls take, and a plan made while tables were empty must not last. To begin parallel workers or
+-- to compile takes longer than any statement, but seems cheap to the planner, so both are off.
+-- Names have the meaning of Postgres and pgvector, whatever the role's search path is. Times are
+-- UTC. Every statement has a time-out. The audit log gets the actor. Then the tenant is named, as
+-- in act_for.
 SELECT set_config('plan_cache_mode', 'force_generic_plan', %(local)s::boolean),
        set_config('enable_seqscan', 'off', %(local)s::boolean),
        set_config('max_parallel_workers_per_gather', '0', %(local)s::boolean),
@@ -1522,21 +1531,21 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', %(local)s::boolean),
        set_config('langmem_tiers.tenant', %(tenant)s::text, true);
 
 -- name: act_for
--- For the rest of this transaction: whose rows are seen, and by whose rights, where a role is to be taken.
+-- For the rest of this transaction: the tenant whose rows are seen, and the role to take, if any.
 SELECT set_config('role', coalesce(%(role)s::text, current_setting('role')), true),
        set_config('langmem_tiers.tenant', %(tenant)s::text, true);
 
 -- name: limit_time
--- The server breaks off whatever of this transaction takes longer, in milliseconds.
+-- The time-out for each later statement of this transaction, in milliseconds.
 SELECT set_config('statement_timeout', %(milliseconds)s, true);
 
 -- name: no_hurry
--- What of this transaction takes long may take as long as it takes.
+-- No time-out for the rest of this transaction.
 SELECT set_config('statement_timeout', '0', true);
 
 -- name: list_namespaces
--- Namespaces that hold items, in the order of their labels. Each condition is a prefix or a
--- suffix of labels, '*' standing for any one label.
+-- Namespaces that hold items, in the order of their labels. Each condition is a prefix or a suffix
+-- of labels; '*' stands for any one label.
 WITH listed AS (
     SELECT DISTINCT m.tenant, m.namespace
     FROM {memory}.memories m
@@ -1563,8 +1572,8 @@ WITH listed AS (
 SELECT labels FROM chosen ORDER BY labels LIMIT %(limit)s OFFSET %(offset)s;
 
 -- name: stats
--- What each tier holds, for one tenant or for all. What has expired by `alive_at` is not
--- counted; sizes on disk are of everything.
+-- The memories of each tier, for one tenant or for all, without those that expired by `alive_at`.
+-- Sizes on disk are of everything.
 SELECT t.tier::text, alive.memories,
        (SELECT count(*) FROM {memory}.vectors v
         WHERE v.tier = t.tier AND (%(tenant)s::text IS NULL OR v.tenant = %(tenant)s::text))
@@ -1591,8 +1600,8 @@ CROSS JOIN LATERAL (
 ) AS alive;
 
 -- name: sizes
--- Every table and index of the store with its size on disk. Naming a table of ours makes it an
--- error to ask before setup.
+-- Every table and index of the store with its size on disk. As it names a table of ours, it is an
+-- error before setup.
 SELECT n.nspname || '.' || c.relname, CASE c.relkind WHEN 'i' THEN 'index' ELSE 'table' END,
        CASE c.relkind WHEN 'r' THEN pg_table_size(c.oid) ELSE pg_relation_size(c.oid) END
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -1601,8 +1610,8 @@ WHERE n.nspname = ANY (%(schemas)s::text[]) AND c.relkind IN ('r', 'i')
 ORDER BY 3 DESC, 1;
 
 -- name: tenants_to_count
--- Tenants of more than 500 memories that grew or shrank by a fifth since they were counted; what was
--- counted of smaller ones goes.
+-- Tenants of more than 500 memories that grew or shrank by a fifth since their count; counts of
+-- smaller ones are deleted.
 WITH sized AS (
     SELECT m.tenant, count(*) AS memories FROM {memory}.memories m
     GROUP BY m.tenant HAVING count(*) > 500
@@ -1658,12 +1667,12 @@ FROM (SELECT tier, tenant, count(*) AS vectors FROM {memory}.vectors GROUP BY ti
 GROUP BY n.tier;
 
 -- name: lock_setup
--- One setup at a time in this database.
+-- Lock setups, so that one at a time runs in this database.
 SELECT pg_advisory_xact_lock(%(lock)s::bigint);
 
 -- name: room
--- Who sets up and where, and what is missing: whether the role may create schemas and the extension is there,
--- which of the schemas are not, and which are another role's.
+-- The role and database of a setup, and what is missing: the right to create schemas, the
+-- extension, the schemas that do not exist, and those that another role owns.
 SELECT quote_ident(current_user), quote_ident(current_database()),
        has_database_privilege(current_database(), 'CREATE'),
        EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'vector'),
@@ -1678,14 +1687,14 @@ SELECT quote_ident(current_user), quote_ident(current_database()),
        );
 
 -- name: find_vectors
--- Where pgvector is; the rest of the transaction looks there.
+-- The schema of pgvector; the rest of the transaction has it in its search path.
 SELECT quote_ident(n.nspname),
        set_config('search_path', format('pg_catalog, %I, pg_temp', n.nspname), true)
 FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
 WHERE e.extname = 'vector';
 
 -- name: has_migrations
--- Whether setup has been here; a role that may only use the tables can ask this.
+-- True if setup has run; a role that may only use the tables can ask this.
 SELECT to_regclass(%(migrations)s::text) IS NOT NULL;
 
 -- name: applied_migrations
@@ -1696,11 +1705,11 @@ INSERT INTO {memory}.migrations (version, name, checksum, applied_at)
 VALUES (%(version)s, %(name)s, %(checksum)s, %(now)s);
 
 -- name: settings
--- What this database was set up for.
+-- The settings for which this database was set up.
 SELECT name, value FROM {memory}.settings;
 
 -- name: roles
--- Which of these roles there are.
+-- Those of the roles that exist.
 SELECT rolname::text FROM pg_roles WHERE rolname = ANY (%(names)s::text[]) ORDER BY 1;
 
 -- name: change_setting
@@ -1714,9 +1723,8 @@ SELECT EXISTS (SELECT FROM {memory}.vectors);
 SELECT EXISTS (SELECT FROM {memory}.memories WHERE lexemes IS NOT NULL);
 
 -- name: state
--- The shape of this database's vectors, the tiers that have a usable HNSW index,
--- those where building one was broken off, the language of the words, and the bytes of vectors of each
--- tier.
+-- The shape of this database's vectors, the tiers with a usable HNSW index, those with one of a
+-- broken-off build, the language of the words, and the bytes of vectors of each tier.
 SELECT (SELECT value FROM {memory}.settings WHERE name = 'vector'),
        ARRAY(
            SELECT n.nspname FROM pg_index i
@@ -1735,13 +1743,13 @@ SELECT (SELECT value FROM {memory}.settings WHERE name = 'vector'),
        (SELECT jsonb_object_agg(n.nspname, pg_relation_size(c.oid))
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE c.relname = 'vectors' AND n.nspname = ANY (%(schemas)s::text[])),
-       -- How many memories were stored since tenants were counted, and before.
+       -- The memories stored since tenants were counted, and before.
        coalesce(pg_sequence_last_value('{memory}.memory_ids'::regclass), 0),
        (SELECT value FROM {memory}.settings WHERE name = 'counted');
 
 -- name: purge_usage
--- What was written of a memory while another process removed it: counters, exposures, lineage. What
--- is archived keeps its exposures and what they earn, for when it is restored.
+-- Delete rows about memories that other processes removed meanwhile: counters, exposures, lineage.
+-- Archived memories keep their exposures, for their restore.
 WITH counters AS (
     DELETE FROM {memory}.usage u
     WHERE NOT EXISTS (
@@ -1772,5 +1780,5 @@ WHERE m.tenant = l.tenant AND m.id = l.source AND m.state = 'consolidated' AND N
   );
 
 -- name: has_documents
--- Whether setup has made the views of the tiers as documents.
+-- True if setup has made the views of the tiers as documents.
 SELECT to_regclass(%(view)s::text) IS NOT NULL;

@@ -1,22 +1,22 @@
 -- The statements of recorded recalls. The rules of queries.sql hold here too.
 
 -- name: times_forgotten
--- How often anything of the tenant was forgotten.
+-- The number of forgettings of the tenant.
 SELECT count(*) FROM {memory}.forgettings f WHERE f.tenant = %(tenant)s;
 
 -- name: share_recalls
--- Whoever forgets waits until nobody records, and while somebody forgets nothing is recorded: no recall
--- waits for it.
+-- A forgetting waits until no recall is being recorded, and no recall is recorded during a
+-- forgetting: recalls do not wait for it.
 SELECT set_config('langmem_tiers.records',
     pg_try_advisory_xact_lock_shared(hashtextextended(%(tenant)s::text, 26))::text, true);
 
 -- name: hold_recalls
--- Nobody records until the end.
+-- No recall is recorded until the end of the transaction.
 SELECT pg_advisory_xact_lock(hashtextextended(%(tenant)s::text, 26));
 
 -- name: record_recall
--- Keep a recall as it was, behind share_recalls, unless something was forgotten since it was read. It can
--- be lost in a crash, and said twice without harm. Answers a row if it is kept.
+-- Record a recall, behind share_recalls, unless something was forgotten since it read. A crash may
+-- lose it, and a second call changes nothing. Returns a row if it was recorded.
 INSERT INTO {memory}.recalls
     (tenant, turn, recall, root, user_id, project, at, expires_at, ids, asked, seen, answered, by)
 SELECT %(tenant)s, %(turn)s, %(recall)s, %(root)s, %(user_id)s, %(project)s,
@@ -29,8 +29,8 @@ ON CONFLICT (tenant, turn, recall) DO UPDATE SET at = excluded.at
 RETURNING set_config('synchronous_commit', 'off', true);
 
 -- name: recorded
--- The recalls of a turn, of a run, or of any attempt of one, in their order, as far as who asks sees
--- them: all projects', if none is named.
+-- The visible recalls of a turn, of a run, or of any attempt of one, in order; without a project,
+-- those of all projects.
 SELECT r.turn, r.at, r.asked, r.seen, r.answered, r.by
 FROM (
     SELECT * FROM {memory}.recalls r WHERE r.tenant = %(tenant)s AND r.turn = %(turn)s
@@ -42,7 +42,7 @@ WHERE {part seen r} AND (%(project)s::text IS NULL OR r.project = %(project)s::t
 ORDER BY r.number;
 
 -- name: recalls_page
--- The recorded recalls of a tenant, a page after one.
+-- The recorded recalls of a tenant, a page after a given one.
 SELECT r.turn, r.recall, r.user_id, r.ids, r.asked, r.seen, r.answered, r.root, r.project
 FROM {memory}.recalls r
 WHERE r.tenant = %(tenant)s AND (r.turn, r.recall) > (%(turn)s::text, %(recall)s::text)
@@ -50,7 +50,7 @@ ORDER BY r.turn, r.recall
 LIMIT %(limit)s;
 
 -- name: forget_recalls
--- Take recorded recalls away. Answers how many went.
+-- Delete recorded recalls. Returns the count.
 WITH gone AS (
     DELETE FROM {memory}.recalls r
     USING unnest(%(turns)s::text[], %(recalls)s::text[]) WITH ORDINALITY AS w (turn, recall, ord)
@@ -60,7 +60,7 @@ WITH gone AS (
 SELECT count(*) FROM gone;
 
 -- name: sweep_recalls
--- Remove a batch of recalls that were kept for long enough, oldest first. Answers the count.
+-- Delete a batch of recalls whose time is over, oldest first. Returns the count.
 WITH old AS MATERIALIZED (
     SELECT r.tenant, r.turn, r.recall FROM {memory}.recalls r
     WHERE r.expires_at <= %(now)s::timestamptz

@@ -1,9 +1,9 @@
--- The statements of prospective memory: what is intended, raised, put off and closed. The rules of
--- queries.sql hold here too.
+-- The statements of prospective memory: intentions are stored, raised, put off and closed. The
+-- rules of queries.sql hold here too.
 
 -- part: in_sight
--- The memory of an intention, where a recall in the context would see it, by the same user. What lives on in another
--- memory is intended still; what was superseded or taken back is not.
+-- The memory of an intention, if a recall in the context would see it, for the same user. A memory
+-- that lives on in another is still intended; a superseded or retracted one is not.
 CROSS JOIN LATERAL (
     SELECT m.tier, m.namespace, m.key, m.value
     FROM {memory}.memories m
@@ -17,8 +17,8 @@ CROSS JOIN LATERAL (
 ) m
 
 -- part: due
--- What may be raised now, whatever its trigger is. What rows of earlier releases need must be done; no
--- intention needs another one any more.
+-- Intentions that may be raised now, whatever their triggers. The conditions of rows of earlier
+-- releases must be done; newer intentions have none.
 i.status = 'pending' AND i.due_at <= %(now)s::timestamptz
 AND (i.leased_until IS NULL OR i.leased_until <= %(now)s::timestamptz)
 AND (i.expires_at IS NULL OR i.expires_at > %(now)s::timestamptz)
@@ -29,16 +29,17 @@ AND NOT EXISTS (
 )
 
 -- part: standing
--- What an intention is at a moment: a lease that ran out, and an end that came, need no write.
+-- The status of an intention at a moment: an expired lease or intention needs no write.
 CASE WHEN i.status IN ('pending', 'delivered') AND i.expires_at <= %(now)s::timestamptz
      THEN 'expired'
      WHEN i.status = 'pending' AND i.leased_until > %(now)s::timestamptz THEN 'leased'
      ELSE i.status END
 
 -- name: intend
--- The intention of a memory that was just put. With the trigger that it has it stays what it is, so
--- that a repeated call raises nothing twice; with another one it begins anew. What is held in
--- quarantine, and was not written over a memory that is trusted more, does not touch its intention.
+-- The intention of a memory that was just put. With the same trigger it stays as it is, so that a
+-- repeated call raises nothing twice; with another one it starts afresh. A quarantined put
+-- that was not written, as the memory under its key is trusted more, does not touch that memory's
+-- intention.
 INSERT INTO {memory}.intentions AS i
     (tenant, id, priority, kind, trigger, due_at, words, name, expires_at, needs, status)
 SELECT %(tenant)s, m.id, %(priority)s::smallint, %(kind)s, %(trigger)s::jsonb,
@@ -65,10 +66,10 @@ SET priority = excluded.priority, expires_at = excluded.expires_at, needs = excl
     closed_at = CASE WHEN i.trigger = excluded.trigger THEN i.closed_at END;
 
 -- name: due_intentions
--- A page of what may be raised now, after a place in the order: those of a time and those that were
--- raised before, and those found by a word of their cue, their tool or their predicate. Each priority
--- and each name is a range of one index, read in order and no further than the page. `narrowed` asks
--- for triggers alone, whether they were raised before or not.
+-- A page of intentions that may be raised now, after a place in the order: those of a time, those
+-- raised before, and those found by a word of their cue, their tool or their predicate. Each
+-- priority and each name is a range of one index, read in order and no further than the page.
+-- `narrowed` asks for triggers alone, whether they were raised before or not.
 SELECT d.id, d.priority, d.due_at, d.trigger, d.raised, d.expires_at
 FROM unnest(ARRAY[0, 1, 2]::smallint[]) AS p (priority)
 CROSS JOIN LATERAL (
@@ -108,9 +109,10 @@ ORDER BY d.priority, d.due_at, d.id
 LIMIT %(limit)s;
 
 -- name: raise_intentions
--- Raise those of these that are due still: leased until a moment, or delivered at once without one.
--- They are locked in the order of ids, and what another raised meanwhile is left out. What recurs is
--- due at its next time from then on; under a lease once it is acknowledged.
+-- Raise those of these that are still due: lease them until a moment, or deliver them at once
+-- without a lease. They are locked in the order of ids, and those that another caller raised
+-- meanwhile are left out. A recurring one is due at its next time from then on; with a lease, once
+-- it is acknowledged.
 WITH held AS MATERIALIZED (
     SELECT i.id, i.due_at, a.next_at, m.tier, m.namespace, m.key, m.value
     FROM {memory}.intentions i
@@ -136,7 +138,8 @@ RETURNING i.id, i.priority, h.due_at, i.fence, i.trigger, i.leased_until, h.tier
           i.tenant, h.namespace, h.key, h.value;
 
 -- name: raised_for
--- What a run was given before, and still holds; what recurs until it is due again.
+-- The intentions that a run was given before and still holds; a recurring one until it is due
+-- again.
 SELECT i.id, i.priority, i.due_at, i.fence, i.trigger, i.leased_until, m.tier::text,
        i.tenant, m.namespace, m.key, m.value
 FROM {memory}.intentions i
@@ -148,9 +151,9 @@ WHERE i.tenant = %(tenant)s AND i.holder = %(holder)s
        OR i.status = 'pending' AND i.delivered_at IS NOT NULL AND i.due_at > %(now)s::timestamptz);
 
 -- name: acknowledge
--- Leases become deliveries, each if nobody else has raised it since and it is no other project's or
--- user's; what has expired was delivered then. They are locked in the order of ids; what is delivered
--- already is neither locked nor written. Answers how many are delivered now.
+-- Turn leases into deliveries, each if nobody else has raised it since, and if it is of no other
+-- project or user. An expired one counts as delivered then. They are locked in the order of ids;
+-- delivered ones are neither locked nor written. Returns how many are delivered now.
 WITH known AS MATERIALIZED (
     SELECT i.id, i.fence, i.delivered_at
     FROM unnest(%(ids)s::bigint[], %(fences)s::bigint[]) AS t (id, fence)
@@ -187,7 +190,7 @@ SELECT (SELECT count(*) FROM known k WHERE k.delivered_at IS NOT NULL)
      + (SELECT count(*) FROM told);
 
 -- name: snooze
--- Not before a moment; one that was raised is raised again then, and its lease is worth nothing.
+-- Put off until a moment; an intention that was raised is raised again then, and its lease is void.
 UPDATE {memory}.intentions i
 SET status = 'pending', due_at = %(until)s::timestamptz, fence = i.fence + 1, holder = NULL,
     leased_until = NULL, delivered_at = NULL, next_at = NULL
@@ -197,20 +200,20 @@ WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.status IN ('pending', 'deliv
 RETURNING i.id;
 
 -- name: close_intention
--- Done or cancelled, for good; what expired can be done still.
+-- Close an intention as done or cancelled; an expired one can still be done.
 UPDATE {memory}.intentions i
 SET status = %(status)s, closed_at = %(now)s::timestamptz, leased_until = NULL
 WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.status IN ('pending', 'expired', 'delivered')
 RETURNING i.id;
 
 -- name: intention
--- What one intention is.
+-- One intention.
 SELECT {part standing}, i.expires_at, i.trigger, i.due_at FROM {memory}.intentions i
 WHERE i.tenant = %(tenant)s AND i.id = %(id)s;
 
 -- name: intentions
--- Intentions of these statuses, in the order in which they are raised; `stored` are the statuses
--- that rows of them may have, each a range of one index for each priority.
+-- Intentions of these statuses, in the order in which they are raised; `stored` are the possible
+-- statuses of their rows, each a range of one index for each priority.
 SELECT f.*
 FROM unnest(%(stored)s::text[]) AS s (status)
 CROSS JOIN unnest(ARRAY[0, 1, 2]::smallint[]) AS p (priority)
@@ -228,15 +231,15 @@ ORDER BY f.priority, f.due_at, f.id
 LIMIT %(limit)s;
 
 -- name: open_topics
--- Whether anything waits for its topic.
+-- True if any intention waits for its topic.
 SELECT EXISTS (
     SELECT FROM {memory}.intentions i
     WHERE i.tenant = %(tenant)s AND i.kind = 'topic' AND i.status = 'pending' AND NOT i.raised
 );
 
 -- name: topics_near
--- What waits for its topic and would be raised now: what it is about, and how near its memory is to
--- what is asked; the nearest first.
+-- Intentions with a topic that may be raised now, with the distance of their memories to the
+-- question, nearest first.
 SELECT i.trigger ->> 'about', d.distance
 FROM {memory}.intentions i
 {part in_sight}
@@ -250,9 +253,9 @@ ORDER BY d.distance, i.id
 LIMIT %(limit)s;
 
 -- name: expire_intentions
--- Mark a batch of what expired before it was closed, raised or not, so that no look for what is due, or
--- open, passes it again. It is seen as expired before that too: a sweep changes nothing that is seen.
--- Answers the count.
+-- Mark a batch of intentions that expired before they were closed, raised or not, so that later
+-- reads skip them. They count as expired before that too: a sweep changes no visible status.
+-- Returns the count.
 WITH expired AS MATERIALIZED (
     SELECT i.tenant, i.id
     FROM {memory}.intentions i
@@ -269,9 +272,9 @@ WITH expired AS MATERIALIZED (
 SELECT count(*) FROM marked;
 
 -- name: retire_intentions
--- Forget a batch of what was closed, or had expired, before a moment: the memory stays, and takes the
--- life of its tier. What an open one still waits for stays, unless it is done; what another locks is
--- left to the next sweep. Answers the count.
+-- Delete a batch of intentions that were closed, or had expired, before a moment. Their memories
+-- stay, and take the life of their tier. The condition of an open intention stays, unless it is
+-- done; rows that another transaction locks are left to the next sweep. Returns the count.
 WITH over AS MATERIALIZED (
     SELECT i.tenant, i.id, m.tier
     FROM {memory}.intentions i

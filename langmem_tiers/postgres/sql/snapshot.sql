@@ -1,5 +1,5 @@
--- One moment of the database, for as long as the transaction lasts; floats and times in full. It is the
--- first of the transaction.
+-- One snapshot of the database for the whole transaction; floats and times in full precision. It
+-- begins the transaction.
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SET LOCAL extra_float_digits = 1;
 SET LOCAL bytea_output = 'hex';

@@ -2,9 +2,9 @@
 -- are named `turn/<turn>/<number>`, so that they lie side by side in the primary key.
 
 -- name: record_turn
--- Write the events of a turn that has not ended, in order; one that was written before stands. An
--- event that is about a memory names its key and its namespace; it is about none if there is none
--- by now. Whoever ends a turn locks it first, so that it ends once.
+-- Write the events of a turn that has not ended, in order; events already written stay. An event
+-- about a memory names its key and namespace, unless the memory is gone. The end of a turn locks it
+-- first, so that it ends once.
 INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
 SELECT %(tenant)s, w.event, w.kind, m.id, w.at, w.detail::jsonb
 FROM unnest(%(events)s::text[], %(kinds)s::text[], %(namespaces)s::text[], %(keys)s::text[],
@@ -23,14 +23,14 @@ ORDER BY w.ord
 ON CONFLICT (tenant, event) DO NOTHING;
 
 -- name: turn_ended
--- How a turn ended, if it did.
+-- The end of a turn, if it has ended.
 SELECT e.kind, e.detail FROM {memory}.events e
 WHERE e.tenant = %(tenant)s AND e.event >= %(low)s AND e.event < %(high)s
   AND e.kind IN ('committed', 'abandoned')
 ORDER BY e.event DESC LIMIT 1;
 
 -- name: turn_events
--- What was decided in a turn, oldest first.
+-- The events of a turn, oldest first.
 SELECT e.kind, e.at, e.detail, m.namespace, m.key
 FROM {memory}.events e
 LEFT JOIN LATERAL (
@@ -41,7 +41,7 @@ WHERE e.tenant = %(tenant)s AND e.event >= %(low)s AND e.event < %(high)s
 ORDER BY e.event;
 
 -- part: told
--- What is told of a turn by how it ended. Of another user's nothing is.
+-- The record of how a turn ended; none of another user's turn.
 e.event, e.at, e.kind, e.detail ->> 'turn', e.detail ->> 'began', e.detail -> 'reasons' ->> 0,
         e.detail ->> 'project_id', e.detail ->> 'session_id', e.detail -> 'summary'
 
@@ -51,8 +51,8 @@ FROM {memory}.events e
       AND NOT (e.detail ? 'user_id' AND e.detail ->> 'user_id' IS DISTINCT FROM %(user_id)s::text)
 
 -- name: turns_ended
--- How turns ended, the latest first: those of a tenant, or of a session; of one project, or of all.
--- Of the three parts one alone is run; each reads the end of an index.
+-- The ends of turns, latest first: of a tenant or of a session, of one project or of all. Only one
+-- of the three parts runs; each reads the end of an index.
 [owner: SELECT * FROM (
     (SELECT {part told} {part of_turns} AND %(session)s::text IS NULL AND %(project)s::text IS NULL
      ORDER BY e.at DESC, e.event DESC LIMIT %(limit)s)
@@ -73,8 +73,8 @@ FROM {memory}.ended_turns(
 WHERE e.tenant = %(tenant)s ORDER BY e.at DESC, e.event DESC];
 
 -- name: sweep_turns
--- Remove a batch of what turns decided before then, oldest first: how a turn ended goes last.
--- Answers the count.
+-- Delete a batch of events of turns before then, oldest first, the end of each turn last. Returns
+-- the count.
 WITH old AS MATERIALIZED (
     SELECT e.tenant, e.event
     FROM {memory}.events e

@@ -1,11 +1,11 @@
--- The statements of truth over time: what was derived, superseded, retracted and restored, and the
--- history of a memory. The rules of queries.sql hold here too. A memory is `suspect` exactly if
--- something that it came from, directly or not, is `retracted`, and it is not `quarantined`, or if it
--- is noted as `rewritten`, as something that it came from was forgotten, and nobody restored it; its
--- `state_at` is the earliest of theirs. What else it would be is read off its moves when that is over.
+-- The statements of truth over time: derivation, supersession, retraction, restoration, and the
+-- history of a memory. The rules of queries.sql hold here too. A memory is `suspect` exactly if it
+-- is not `quarantined` and came, directly or not, from a `retracted` one; or if it is noted as
+-- `rewritten`, as one of its sources was forgotten, and nobody restored it. Its `state_at` is the
+-- earliest of theirs. When it is no longer suspect, its moves tell its state.
 
 -- name: known_keys
--- Where in the tenant memories of these keys are, the user's own before what is shared.
+-- The places in the tenant of memories with these keys, the user's own before shared ones.
 SELECT m.key, m.tenant, m.namespace, m.tier::text
 FROM unnest(%(keys)s::text[]) WITH ORDINALITY AS w (key, ord)
 JOIN {memory}.memories m ON m.tenant = %(tenant)s AND m.key = w.key
@@ -22,8 +22,8 @@ WHERE m.tenant = %(tenant)s AND m.key = ANY (ARRAY({part handled}))
 ORDER BY m.tier, m.user_id NULLS LAST, m.namespace, m.key;
 
 -- name: origins_of_writes
--- Once the keys are locked: whether each memory that another is derived from is there, and is not
--- itself derived from it; how far it is trusted, and whether it is quarantined.
+-- Once the keys are locked: whether each source exists and is not itself derived from the memory,
+-- its trust, and whether it is quarantined.
 SELECT w.source_key, s.id IS NOT NULL AS there, d.id IS NOT NULL AND d.id IN (
            WITH RECURSIVE above AS (
                SELECT s.id
@@ -54,8 +54,8 @@ WHERE {few}
 ORDER BY w.ord;
 
 -- name: derive
--- Say of memories that were just put what they were derived from; what was said before stands. Of
--- what is shared nothing names what is a user's own.
+-- Record the sources of memories that were just put; earlier records stay. A shared memory never
+-- names a user's own one.
 WITH pairs AS MATERIALIZED (
     SELECT w.event, d.id, s.id AS source,
            CASE WHEN s.user_id IS NULL OR s.user_id = d.user_id THEN s.key
@@ -88,7 +88,7 @@ JOIN pairs p ON p.id = e.id AND p.source = e.source
 GROUP BY e.event, e.id;
 
 -- name: standing
--- When memories were true, and since when it is known how they stand.
+-- The times of truth of memories, and the times since which their states are known.
 SELECT m.id, m.state, m.state_at, coalesce(m.valid_from, least(m.occurred_at, m.created_at)),
        m.valid_to, m.created_at, coalesce(m.valid_from, m.occurred_at, m.created_at)
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
@@ -99,7 +99,7 @@ WHERE {few}
 ORDER BY w.ord;
 
 -- name: retract
--- What a memory says never was so. Answers the event, or nothing if it is retracted or gone.
+-- A memory was never true. Returns the event, or nothing if it is retracted or missing.
 WITH marked AS (
     UPDATE {memory}.memories m SET state = 'retracted', state_at = %(now)s::timestamptz
     WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state IS DISTINCT FROM 'retracted'
@@ -112,9 +112,9 @@ FROM marked k
 RETURNING event;
 
 -- name: derive_answers
--- Say that what an assistant answered to a memory came from it: the turn right after it, and what
--- was said in its place since and has no word that it has not. Done before it is retracted, and of
--- what is retracted already not again.
+-- Record that an assistant's answers to a memory came from it: the turn right after it, and later
+-- memories of its place all of whose words it has. This runs before the retraction, and not again
+-- for a retracted memory.
 WITH answers AS MATERIALIZED (
     SELECT a.id, m.id AS source, m.key
     FROM (SELECT * FROM {memory}.memories m
@@ -150,7 +150,7 @@ WHERE e.tenant = %(tenant)s AND e.id = %(id)s AND e.kind = 'retracted' AND e.und
 ORDER BY e.number DESC LIMIT 1;
 
 -- name: undo_retraction
--- The memory is not retracted; `doubt`, which follows, says what it is instead.
+-- End a retraction; `doubt`, which follows, sets the state.
 WITH marked AS (
     UPDATE {memory}.memories m SET state = 'suspect', state_at = %(now)s::timestamptz
     WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state = 'retracted'
@@ -159,15 +159,15 @@ UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.id = %(id)s AND e.kind = 'retracted' AND e.undone_at IS NULL;
 
 -- name: undo_rewriting
--- What is suspect since a part of what it came from was forgotten may be recalled; `doubt`, which
--- follows, does it.
+-- Allow recall of a memory that is suspect since one of its sources was forgotten; `doubt`, which
+-- follows, sets the state.
 UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.id = %(id)s AND e.kind = 'rewritten' AND e.undone_at IS NULL;
 
 -- name: doubt
--- Which of these memories, of those that these events are about, and of all that came from either
--- are suspect, and which are so no longer. Answers those that changed. Recursion ends by itself in
--- a circle, though there is none. The "OFFSET 0" keeps every step at an index.
+-- Update which of these memories, of those in these events, and of all derived from either are
+-- suspect. Returns those that changed. Recursion ends by itself in a circle, though there is none.
+-- The "OFFSET 0" keeps every step at an index.
 WITH RECURSIVE seeds AS MATERIALIZED (
     SELECT w.id FROM unnest(%(ids)s::bigint[]) AS w (id)
     UNION
@@ -255,8 +255,8 @@ WHERE m.tenant = %(tenant)s AND m.id = ANY (ARRAY(SELECT c.id FROM changed c)) A
 RETURNING m.id, m.key, m.state, m.user_id;
 
 -- name: derivation
--- What a memory came from, what that came from, and so on: who came from whom, whether who asks
--- sees it, and whether who came of it superseded it.
+-- The sources of a memory, their sources, and so on: each edge, whether the caller sees the source,
+-- and whether the derived memory superseded it.
 WITH RECURSIVE edges AS (
     SELECT l.id, l.source FROM {memory}.lineage l
     WHERE l.tenant = %(tenant)s AND l.id = %(id)s
@@ -281,8 +281,8 @@ CROSS JOIN LATERAL (
 ORDER BY e.id, e.source;
 
 -- name: versions
--- What a memory superseded, what superseded it, and so on, in the order in which it was true, but for
--- what is another user's.
+-- The chain of supersessions before and after a memory, in the order of truth, without those of
+-- another user.
 WITH RECURSIVE chain AS (
     SELECT %(id)s::bigint AS id
     UNION
@@ -313,8 +313,9 @@ WHERE {part seen}
 ORDER BY began, m.created_at, m.id;
 
 -- name: successors
--- What superseded a memory, else what it lives on in, else what it was promoted to, then the same of that
--- one, and so on, each with the move that says so. The last one is where it lives now.
+-- The memory that superseded a memory, else the one in which it lives on, else the one to which it
+-- was promoted; then the same of that one, and so on, each with its move. The last one is where it
+-- lives now.
 WITH RECURSIVE chain AS (
     SELECT %(id)s::bigint AS id, 0 AS step, NULL::text COLLATE "C" AS kind,
            NULL::text COLLATE "C" AS event

@@ -1,10 +1,10 @@
--- The statements of short-term state: what is going on in a session, and with an agent. The rules
--- of queries.sql hold here too. No state is seen from the moment on that it expires.
+-- The statements of short-term state, of sessions and agents. The rules of queries.sql hold here
+-- too. No state is visible from the moment on that it expires.
 
 -- name: states
--- The end of a conversation and an agent's states of these kinds, in no order. With a limit of 0
--- there is no conversation, without kinds there are no states. A reader reads what was said with no
--- other agent.
+-- The end of a conversation and an agent's states of these kinds, in no order. A limit of 0 returns
+-- no conversation, and no kinds return no states. A reader does not see messages with another
+-- agent.
 (
     SELECT s.kind, s.name, s.value, s.at, s.number
     FROM {memory}.states s
@@ -26,8 +26,8 @@ CROSS JOIN LATERAL (
 ) s;
 
 -- name: add_message
--- Add to a conversation, and remove what more than so many messages came after. A message said
--- again under its id is replaced in its place. Who else removes the same is not waited for.
+-- Add to a conversation, and delete all messages but the last so many. A message with a known id
+-- replaces the old one in its place. Rows that another transaction deletes are skipped.
 WITH last AS MATERIALIZED (
     SELECT s.at, s.number
     FROM {memory}.states s
@@ -61,7 +61,7 @@ SET value = excluded.value,
 RETURNING s.at;
 
 -- name: clear_messages
--- Remove a conversation; how many messages it had.
+-- Delete a conversation and return the number of its messages.
 WITH gone AS (
     DELETE FROM {memory}.states s
     WHERE s.tenant = %(tenant)s AND s.owner = %(session)s AND s.kind = 'message'
@@ -70,7 +70,7 @@ WITH gone AS (
 SELECT count(*) FROM gone g WHERE g.at > %(since)s::timestamptz;
 
 -- name: lock_states
--- Who changes states of a kind waits for whoever else does, and sees what that one wrote.
+-- Make writers of states of a kind wait for each other, so that each sees the last one's writes.
 SELECT pg_advisory_xact_lock(
     hashtextextended(%(kind)s::text || ' ' || %(agent)s::text, hashtext(%(tenant)s::text))
 );
@@ -83,7 +83,7 @@ WHERE s.tenant = %(tenant)s AND s.owner = %(agent)s AND s.kind = %(kind)s AND s.
   AND (s.expires_at IS NULL OR s.expires_at > %(now)s::timestamptz);
 
 -- name: put_state
--- One state of an agent as it is from now on.
+-- Set one state of an agent.
 INSERT INTO {memory}.states (tenant, owner, kind, name, value, at, expires_at)
 VALUES (%(tenant)s, %(agent)s, %(kind)s, %(name)s, %(value)s::text::jsonb, %(now)s::timestamptz,
         %(expires_at)s::timestamptz)
@@ -91,13 +91,13 @@ ON CONFLICT (tenant, owner, kind, name) DO UPDATE
 SET value = excluded.value, at = excluded.at, expires_at = excluded.expires_at;
 
 -- name: close_state
--- Remove one state of an agent, and answer what it was.
+-- Delete one state of an agent and return it.
 DELETE FROM {memory}.states s
 WHERE s.tenant = %(tenant)s AND s.owner = %(agent)s AND s.kind = %(kind)s AND s.name = %(name)s
 RETURNING s.value;
 
 -- name: sweep_states
--- Remove a batch of what has expired. Answers the count.
+-- Delete a batch of expired states. Returns the count.
 WITH expired AS MATERIALIZED (
     SELECT s.tenant, s.owner, s.kind, s.name
     FROM {memory}.states s

@@ -1,6 +1,6 @@
--- The vectors of this database, one row a (memory, field), beside the memories so that a
--- memory's own row can change without touching a vector index. Run by setup when the first
--- index is configured, and again, while still empty, if its shape changes; documents.sql follows.
+-- The vectors of this database, one row a (memory, field), beside the memories so that a memory's
+-- own row can change without touching a vector index. Setup runs this when the first index is
+-- configured, and again if the shape changes while the tables are empty; documents.sql follows.
 DROP VIEW IF EXISTS {short_term}.documents, {working}.documents, {long_term}.documents;
 DROP TABLE IF EXISTS {memory}.vectors;
 

@@ -1,9 +1,9 @@
--- The wall between tenants, which holds whatever is asked: row-level security on every table that has
--- a tenant, partitions too, by the tenant that the transaction names in langmem_tiers.tenant. Where none
--- is named nothing is seen and nothing can be written. The owner of the tables sees all, whoever runs
--- this, and so do workers. The audit log is read by both kinds of roles, and written by its functions alone.
--- Run by setup; again it changes nothing. A role that may not create roles does without those that are not
--- there, until somebody creates them and runs setup again.
+-- The wall between tenants, which holds for every query: row-level security on every table with a
+-- tenant, partitions too, by the tenant that the transaction names in langmem_tiers.tenant. Without
+-- one, no row can be seen or written. The owner of the tables sees all, whoever runs this, and so
+-- do workers. Both kinds of roles can read the audit log; only its functions write it. Setup runs
+-- this; a second run changes nothing. If the role may not create roles, missing ones are skipped,
+-- until somebody creates them and runs setup again.
 DO $walls$
 DECLARE
     schemas constant name[] := ARRAY['{memory}', '{short_term}', '{working}', '{long_term}'];
