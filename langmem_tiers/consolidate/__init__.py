@@ -1,1 +1,1 @@
-"""How memories grow old: rules and flows of consolidation; no framework, no driver."""
+"""Consolidation of memories: rules and flows, without a framework or a driver."""

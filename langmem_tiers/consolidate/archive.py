@@ -1,6 +1,6 @@
-"""Archival: what nobody asks for goes into a file, is checked there, and leaves the database.
+"""Archival: unused memories go into a file, are checked there, and leave the database.
 
-And the way back: whole memories, as they were, and never what was forgotten.
+A restore brings whole memories back as they were, and never a forgotten one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BEYOND_SHARE = "as old, and more than this cycle may take"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_IDS = 10_000
 _CHUNK_BYTES = 8_000_000
-"""Of what one statement brings back, so that no parameter outgrows what Postgres takes."""
+"""Bytes that one statement restores, so that no parameter outgrows the limit of Postgres."""
 _MAX_LISTED = 3
 """Archives that an error names."""
 _COLUMNS = (
@@ -52,11 +52,12 @@ _COLUMNS = (
     *("speakers", "signatures", "tools", "states", "accesses", "successes", "failures"),
     "strengths",
 )
-"""As restore_archived names the columns of an `ArchivedMemory`; its times and vectors follow."""
+"""Parameters of restore_archived, in the order of the fields of an `ArchivedMemory`. Its times and
+vectors follow."""
 
 
 class ArchivedMemory(NamedTuple):
-    """A whole memory: a row of archive_rows, whose columns are in this order."""
+    """A whole memory: a row of archive_rows, with its columns in this order."""
 
     id: int
     tier: str
@@ -73,7 +74,7 @@ class ArchivedMemory(NamedTuple):
     tool: str | None
     state: str | None
     access_count: int | None
-    """None, like the counters after it, for a memory that has no counters."""
+    """The number of reads. It and the counters after it are None for a memory without counters."""
     success_count: int | None
     failure_count: int | None
     strength: float | None
@@ -86,7 +87,7 @@ class ArchivedMemory(NamedTuple):
 
     @property
     def version(self) -> str:
-        """Its `updated_at`, as decisions name it."""
+        """Return its `updated_at` in the form that decisions have."""
         return (_EPOCH + timedelta(microseconds=self.times[1] or 0)).isoformat()
 
 
@@ -107,14 +108,14 @@ class WrittenFile(NamedTuple):
     """A file that was written and read back."""
 
     archive: str
-    """Its name, which nothing with other contents has."""
+    """Its name, which no file with other contents has."""
     url: str
     checksum: str
     """SHA-256 of the file."""
 
 
 class ArchiveStorage(Protocol):
-    """Where archives are."""
+    """The storage that holds archives."""
 
     def write(
         self, directory: str, name: str, tenant: str, memories: list[ArchivedMemory]
@@ -122,15 +123,15 @@ class ArchiveStorage(Protocol):
         """Write a file, and read it back."""
 
     def read(self, url: str, checksum: str) -> list[ArchivedMemory]:
-        """What a file holds, if it is exactly what was written."""
+        """Return the memories of a file, if it is exactly what was written."""
 
     def rewrite(
         self, url: str, archive: str, tenant: str, memories: list[ArchivedMemory]
     ) -> WrittenFile:
-        """Write what stays of a file beside it, and read it back."""
+        """Write the remaining memories of a file into a file beside it, and read that back."""
 
     def exists(self, url: str) -> bool:
-        """Whether there is such a file."""
+        """Return True if the file exists."""
 
     def remove(self, url: str) -> None:
         """Remove a file, if it is there."""
@@ -138,20 +139,20 @@ class ArchiveStorage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveReport:
-    """What left the database."""
+    """Counts of the memories that left the database."""
 
     memories: int
-    """How many did, or would have."""
+    """Memories that left, or would have."""
     left: int
-    """How many were to leave and stay, as they changed meanwhile."""
+    """Memories that were to leave and stay, as they changed meanwhile."""
     archives: tuple[str, ...]
     """The files that were written; `admin.restore_archive` takes one."""
     dry_run: bool = False
     waiting: int = 0
-    """How many more the policy means, beyond its `max_share`."""
+    """Further memories that the policy selects, beyond its `max_share`."""
 
     def __str__(self) -> str:
-        """The counts in a line."""
+        """Return the counts in a line."""
         memories = f"{self.memories:,} {'memory' if self.memories == 1 else 'memories'}"
         waiting = f"; {self.waiting:,} more wait, beyond max_share" if self.waiting else ""
         if self.dry_run:
@@ -170,33 +171,33 @@ class Archive(steps.CycleStep):
     """
 
     policy: ArchivalPolicy
-    """Says which memories are meant."""
+    """Selects the memories to archive."""
     files: ArchiveStorage
     name = "archive"
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """The next memories to archive: ids above `after`, ascending.
+        """Return the next memories to archive: ids above `after`, ascending.
 
-        They are the least valuable, and with all that the cycle archived before no more than the
-        policy's share of the tenant.
+        They are the least valuable ones. With those that the cycle archived before they are at most
+        the policy's share of the tenant.
         """
         params = {**self._policy_params(cycle), "share": self.policy.max_share}
         return steps.select_ids(cycle, "archive_least", after, limit, **params)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """Archive those that the policy still means."""
+        """Archive the memories that the policy still selects."""
         if not ids:
             return Proposal(decisions=[], kept={})
         wanted = set(ids)
         within = {"after": min(ids) - 1, "until": max(ids), "limit": _MAX_IDS}
         rows = yield from rows_of("archive_candidates", **self._policy_params(cycle), **within)
-        meant = [_ArchivalCandidate(*row) for row in rows if row[0] in wanted]
-        kept = len(wanted) - len(meant)
-        decisions = [steps.make_decision(row, UNUSED) for row in meant]
+        candidates = [_ArchivalCandidate(*row) for row in rows if row[0] in wanted]
+        kept = len(wanted) - len(candidates)
+        decisions = [steps.make_decision(candidate, UNUSED) for candidate in candidates]
         return Proposal(decisions=decisions, kept={USED_SINCE: kept} if kept else {})
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
-        """Write a file, then remove what is in it and has not changed meanwhile.
+        """Write a file, then remove the memories in it that have not changed meanwhile.
 
         Raises:
             FileError (archive): if the file cannot be written, or not be read back.
@@ -211,19 +212,19 @@ class Archive(steps.CycleStep):
         )
 
     def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
-        """Count what waits for another cycle; all that is old enough is looked at in each."""
+        """Count the memories that wait for another cycle; each cycle looks at all old ones."""
         waiting = yield from self.count_waiting(cycle)
         return {BEYOND_SHARE: waiting} if waiting else {}
 
     def count_waiting(self, cycle: Cycle) -> Flow[int]:
-        """How many memories the policy means by now."""
+        """Count the memories that the policy selects by now."""
         rows = yield from rows_of("archive_waiting", **self._policy_params(cycle))
         return int(rows[0][0])
 
     def store_away(
         self, cycle: Cycle, decisions: Sequence[StepDecision]
     ) -> Flow[tuple[int, set[str]]]:
-        """Do what `apply` says; how many memories left, and for which files."""
+        """Archive as `apply` does; return how many memories left, and the files they went to."""
         versions = {decision["id"]: decision["version"] for decision in decisions}
         mine = {"tenant": cycle.tenant, "ids": list(versions)}
         calls = (Call("archived_among", mine), Call("archive_rows", mine))
@@ -244,7 +245,10 @@ class Archive(steps.CycleStep):
         return done, archives
 
     def _still_qualifies(self, memory: ArchivedMemory, cycle: Cycle) -> bool:
-        """Whether a memory is still meant: its state and counters change without its version."""
+        """Return True if the policy still selects a memory.
+
+        State and counters of a memory change without its version.
+        """
         used = memory.times[TIMES.index("last_accessed_at")]
         before = cycle.moment.now - timedelta(days=self.policy.older_than_days)
         left_alone = used is None or _EPOCH + timedelta(microseconds=used) < before
@@ -253,7 +257,7 @@ class Archive(steps.CycleStep):
         return memory.state is None and read_rarely and left_alone and not served
 
     def _policy_params(self, cycle: Cycle) -> dict[str, Any]:
-        """What the policy means, as the statements take it."""
+        """Return the policy as parameters of statements."""
         return {
             **cycle.params,
             "before": cycle.moment.now - timedelta(days=self.policy.older_than_days),
@@ -267,9 +271,9 @@ class Archive(steps.CycleStep):
 def archive_all(
     step: Archive, cycle: Cycle, *, dry_run: bool, advance: Callable[[int], object]
 ) -> Flow[ArchiveReport]:
-    """Archive all that the policy means, `BATCH` memories a file and a transaction.
+    """Archive all memories that the policy selects, `BATCH` a file and a transaction.
 
-    `advance` is told how many memories each batch was about.
+    `advance` is called with the number of memories of each batch.
     """
     ids: list[int] = []
     while page := (yield from step.select(cycle, ids[-1] if ids else 0, _MAX_IDS)):
@@ -290,7 +294,7 @@ def archive_all(
 
 
 class _ArchivalCandidate(NamedTuple):
-    """What the policy means; a row of archive_candidates, the columns are in this order."""
+    """A memory that the policy selects: a row of archive_candidates, with its columns in order."""
 
     id: int
     namespace: str
@@ -302,7 +306,7 @@ class _ArchivalCandidate(NamedTuple):
 def _remove_archived(
     cycle: Cycle, memories: Sequence[ArchivedMemory], written: WrittenFile
 ) -> Flow[int]:
-    """Remove what is in a file and has not changed since; how many memories."""
+    """Remove the memories of a file that have not changed since; return how many."""
     mine: dict[str, Any] = {"tenant": cycle.tenant, "ids": [memory.id for memory in memories]}
     keys = [(cycle.tenant, memory.namespace, memory.key) for memory in memories]
     calls = (lock_call(keys, cycle.options), cycle.guard, Call("archive_lock", mine))
@@ -318,12 +322,12 @@ def _remove_archived(
 
 
 ArchivedById: TypeAlias = Mapping[int, ArchivedMemory]
-"""What a file holds."""
+"""The memories of a file, by id."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveFile:
-    """A file that memories went into; a row of archives, the columns are in this order."""
+    """A file of archived memories: a row of archives, with its columns in this order."""
 
     archive: str
     """Its name, which `admin.restore_archive` takes."""
@@ -331,26 +335,26 @@ class ArchiveFile:
     checksum: str
     """SHA-256 of the file."""
     memories: int
-    """How many memories left the database for it."""
+    """Memories that left the database for it."""
     archived_at: datetime
     remaining: int
-    """How many of them are in it and nowhere else: neither restored nor forgotten."""
+    """Memories that are in it and nowhere else: neither restored nor forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreReport:
-    """What came back from an archive."""
+    """Counts of the memories that came back from an archive."""
 
     restored: int
     occupied: tuple[str, ...] = ()
-    """Keys of which another memory lives now, or a newer one is archived; these wait."""
+    """Keys that another memory has now, or a newer archived one; these memories wait."""
     expired: int = 0
-    """How many had expired by now, and are gone for good."""
+    """Memories that had expired by now, and are gone for good."""
     forgotten: tuple[str, ...] = ()
-    """Keys of what says what was forgotten since: it stays in the file."""
+    """Keys of memories with a text that was forgotten since; they stay in the file."""
 
     def __str__(self) -> str:
-        """The counts in a line."""
+        """Return the counts in a line."""
         parts = [f"{self.restored:,} {'memory' if self.restored == 1 else 'memories'} restored"]
         if self.occupied:
             parts.append(f"{len(self.occupied):,} left where their key lives again")
@@ -362,7 +366,7 @@ class RestoreReport:
 
 
 class ArchivedPlace(NamedTuple):
-    """Where an archived memory would come back; a row of archived_as."""
+    """The place to which an archived memory would come back: a row of archived_as."""
 
     tenant: str
     tier: str
@@ -372,12 +376,12 @@ class ArchivedPlace(NamedTuple):
 
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
-        """Its namespace and key."""
+        """Return its namespace and key."""
         return decode_namespace(self.tenant, self.namespace), self.key
 
 
 class RestoreContext(NamedTuple):
-    """What holds for a whole restore."""
+    """The caller, files, options and time of a restore."""
 
     context: MemoryContext
     files: ArchiveStorage
@@ -386,23 +390,23 @@ class RestoreContext(NamedTuple):
 
     @property
     def tenant(self) -> str:
-        """As the database names it."""
+        """Return the tenant in the database's form."""
         return self.context.root
 
     def sees(self, memory: ArchivedMemory) -> bool:
-        """Whether it is shared, or the own of the context's user."""
+        """Return True if the memory is shared, or the context's user owns it."""
         user = self.options.user_of(Place(self.tenant, memory.namespace))
         return user in (None, self.context.user_id)
 
 
 def list_archives(tenant: str) -> Flow[list[ArchiveFile]]:
-    """The archives of a tenant, oldest first."""
+    """Return the archives of a tenant, oldest first."""
     rows = yield from rows_of("archives", tenant=tenant)
     return [ArchiveFile(*row) for row in rows]
 
 
 def restore_archive(context: RestoreContext, archive: str) -> Flow[RestoreReport]:
-    """Bring back what an archive, by its name or URL, holds alone.
+    """Bring back the memories that only this archive holds, by its name or URL.
 
     Raises:
         InvalidInputError: if the tenant has no such archive.
@@ -430,14 +434,14 @@ def restore_archive(context: RestoreContext, archive: str) -> Flow[RestoreReport
     held = {memory.id: memory for memory in memories}
     texts = {id_: content_of(json.loads(memory.value)) for id_, memory in held.items()}
     forgotten = yield from buried(context.tenant, list(texts.values()))
-    stays = {id_ for id_, text in texts.items() if text in forgotten}
-    report = yield from _restore_memories(context, file, held, held.keys() - stays)
-    seen = sorted(held[id_].key for id_ in stays if context.sees(held[id_]))
-    return replace(report, forgotten=tuple(seen))
+    refused = {id_ for id_, text in texts.items() if text in forgotten}
+    report = yield from _restore_memories(context, file, held, held.keys() - refused)
+    visible = sorted(held[id_].key for id_ in refused if context.sees(held[id_]))
+    return replace(report, forgotten=tuple(visible))
 
 
 def _describe_archives(files: Sequence[ArchiveFile]) -> str:
-    """Which archives there are, the newest first."""
+    """Name the archives, the newest first."""
     if not files:
         return "nothing of it is archived"
     names = [file.archive for file in reversed(files)]
@@ -449,11 +453,11 @@ def _describe_archives(files: Sequence[ArchiveFile]) -> str:
 def _restore_memories(
     context: RestoreContext, file: ArchiveFile, held: ArchivedById, wanted: set[int]
 ) -> Flow[RestoreReport]:
-    """Insert what is still archived, and look whether it is what the file says."""
+    """Insert the memories that are still archived, and check them against the file."""
     of_file = {"tenant": context.tenant, "archive": file.archive}
-    asked = (Call("archived_in", of_file), Call("settings", {}))
+    reads = (Call("archived_in", of_file), Call("settings", {}))
     keys = [(context.tenant, held[id_].namespace, held[id_].key) for id_ in wanted]
-    _, listed, settings = yield Query((lock_call(keys, context.options), *asked))
+    _, listed, settings = yield Query((lock_call(keys, context.options), *reads))
     places = {id_: [memory.tier, memory.namespace, memory.key] for id_, memory in held.items()}
     if any(places.get(id_) != place for id_, *place in listed):
         raise FileError(
@@ -491,7 +495,7 @@ def _restore_memories(
 
 
 def _check_vectors(memories: Sequence[ArchivedMemory], shape: Mapping[str, Any] | None) -> None:
-    """Raise unless this database can hold these vectors bit by bit."""
+    """Raise an error unless this database can hold these vectors bit by bit."""
     lengths = {len(each) // 4 - 1 for memory in memories for each in memory.embeddings}
     if not lengths:
         return
@@ -507,7 +511,7 @@ def _check_vectors(memories: Sequence[ArchivedMemory], shape: Mapping[str, Any] 
 def _check_exact(
     rows: Sequence[Row], held: ArchivedById, earned: set[int], file: ArchiveFile
 ) -> None:
-    """Raise unless what is stored is what the file says; counters may have earned more."""
+    """Raise an error unless the stored rows equal the file's; counters may have grown since."""
     for row in rows:
         stored, wanted = ArchivedMemory(*row), held[row[0]]
         if stored == wanted or (
@@ -522,7 +526,7 @@ def _check_exact(
 
 
 def _without_counters(memory: ArchivedMemory) -> tuple[Any, ...]:
-    """All of a memory but its counters."""
+    """Return all columns of a memory but its counters."""
     counters, used = memory._fields.index("access_count"), TIMES.index("last_accessed_at")
     return (*memory[:counters], memory.times[:used], memory.fields, memory.embeddings)
 
@@ -548,7 +552,7 @@ def _restore_call(
 
 
 def _vector_text(packed: bytes) -> str:
-    """A vector as text; each number is written so that it is read back the same."""
+    """Return a vector as text in which each number is read back the same."""
     numbers = struct.unpack(f">{len(packed) // 4 - 1}f", packed[4:])
     return json.dumps(numbers)
 
@@ -558,6 +562,6 @@ def _byte_size(memory: ArchivedMemory) -> int:
 
 
 def find_archived(context: MemoryContext, key: str) -> Flow[list[ArchivedPlace]]:
-    """Where archived memories of a key would come back that who asks would see there."""
+    """Return the places of a key's archived memories that the context would see there."""
     rows = yield from rows_of("archived_as", **context.whose, key=key)
     return [ArchivedPlace(*row) for row in rows]

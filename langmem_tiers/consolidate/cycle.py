@@ -1,4 +1,4 @@
-"""The steps of a cycle, in order; rise, expiry, promotion, demotion and decay themselves."""
+"""The steps of a cycle, in order, and the code of those for which there is no other module."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ def steps(
     archive_step: CycleStep | None = None,
     summariser: Summariser | None = None,
 ) -> tuple[CycleStep, ...]:
-    """The steps that a policy asks for.
+    """Return the steps that a policy asks for.
 
     They are session_end, rise, expire, merge, supersede, outdated, demote, promote, decay and
     archive, in this order. Without a `judge`, repetitions and contradictions are only proposed.
-    `archive_step` is done if the policy archives; a `summariser` sums up what sessions noted.
+    `archive_step` is done if the policy archives. A `summariser` sums up the notes of sessions.
     """
     rise, promotion = policy.rise, policy.promotion
     wanted: tuple[CycleStep | None, ...] = (
@@ -105,7 +105,7 @@ def steps(
 
 
 def find_ended_sessions(cycle: Cycle) -> Flow[list[str]]:
-    """Where the sessions have their notes that ended: as a cycle was told, and those long idle."""
+    """Return the namespaces of ended sessions: those that the cycle names, and those long idle."""
     if cycle.idle_since is None:
         return sorted(cycle.ended)
     rows = yield from rows_of("idle_sessions", tenant=cycle.tenant, since=cycle.idle_since)
@@ -114,7 +114,7 @@ def find_ended_sessions(cycle: Cycle) -> Flow[list[str]]:
 
 @dataclass(frozen=True)
 class SessionEnd(CycleStep):
-    """Ends the sessions of a cycle that have ended: their notes are cleared, what counts is kept.
+    """Clears the notes of ended sessions, and keeps the important ones.
 
     A decision is about a whole session and names its first note.
     """
@@ -124,7 +124,7 @@ class SessionEnd(CycleStep):
     name = "session_end"
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """The first note of each session that has ended."""
+        """Return the id of the first note of each session that has ended."""
         ended = yield from find_ended_sessions(cycle)
         names = [_session_and_project(cycle.tenant, namespace) for namespace in ended]
         users = [cycle.options.user_of(Place(cycle.tenant, namespace)) for namespace in ended]
@@ -148,7 +148,7 @@ class SessionEnd(CycleStep):
         return sorted({*ids, *unread})[:limit]
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """What is to be kept of each session; a model that sums it up is asked here."""
+        """Choose the memories to keep of each session; a summariser is asked here."""
         decisions = []
         for first in (yield from read_memories(cycle, ids)):
             session, project = _session_and_project(cycle.tenant, first.namespace)
@@ -161,17 +161,17 @@ class SessionEnd(CycleStep):
                 user_id=first.user_id,
                 summariser=self.summariser,
             )
-            left = yield from session_end.read_session(ended)
+            contents = yield from session_end.read_session(ended)
             detail = {
-                "notes": [list(note) for note in session_end.ReadVersion.of(left.notes)],
-                "said": [list(memory) for memory in session_end.ReadVersion.of(left.remarks)],
-                "keeps": [list(memory) for memory in left.kept],
+                "notes": [list(note) for note in session_end.ReadVersion.of(contents.notes)],
+                "said": [list(memory) for memory in session_end.ReadVersion.of(contents.remarks)],
+                "keeps": [list(memory) for memory in contents.kept],
             }
             decisions.append(make_decision(first, session_end.ENDED, detail=detail))
         return Proposal(decisions=decisions, kept={})
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
-        """End them one by one, those that are as they were read."""
+        """End the sessions one by one, if their memories are as they were read."""
         left = {}
         for decision in decisions:
             if not (yield from _end_session(cycle, decision["detail"])):
@@ -181,40 +181,42 @@ class SessionEnd(CycleStep):
 
 @retried_on_conflict
 def _end_session(cycle: Cycle, detail: Mapping[str, Any]) -> Flow[bool]:
-    """End the session of a decision, in one transaction; whether it has ended then."""
+    """End the session of a decision in one transaction; return True if it has ended then."""
     notes = [session_end.ReadVersion(*each) for each in detail["notes"]]
     remarks = [session_end.ReadVersion(*each) for each in detail["said"]]
-    keeps = [session_end.KeptMemory(*each) for each in detail["keeps"]]
+    memories = [session_end.KeptMemory(*each) for each in detail["keeps"]]
     recorded = session_end.read_event_calls(cycle, [each.id for each in remarks])
     asked = (cycle.guard,)
     if (
         yield from session_end.store_kept(
-            cycle, keeps, notes, remarks, recorded=recorded, asked=asked
+            cycle, memories, notes, remarks, recorded=recorded, asked=asked
         )
     ):
         return True
-    there = Call("stored_memories", {"tenant": cycle.tenant, "ids": [each.id for each in notes]})
-    kept_before = Call("get_many", keys_of(session_end.kept_writes(cycle, keeps)))
-    left, kept = yield Query((there, kept_before), commit=True)
-    return not left and len(kept) == len(keeps)
+    notes_call = Call(
+        "stored_memories", {"tenant": cycle.tenant, "ids": [each.id for each in notes]}
+    )
+    kept_call = Call("get_many", keys_of(session_end.kept_writes(cycle, memories)))
+    notes_left, kept = yield Query((notes_call, kept_call), commit=True)
+    return not notes_left and len(kept) == len(memories)
 
 
 def _session_and_project(tenant: str, namespace: str) -> tuple[str, str]:
-    """The session and the project of a session's namespace; empty names for none."""
+    """Return the session and the project of a session's namespace; an empty name for none."""
     _, project, session, *_ = (*decode_namespace(tenant, namespace), ABSENT, ABSENT)
     return name_of_label(session) or "", name_of_label(project) or ""
 
 
 @dataclass(frozen=True)
 class Rise(MovingStep):
-    """Moves what belongs to the project from short_term to working; ended sessions as well."""
+    """Moves memories from short_term to working by their importance, reads or ended session."""
 
     policy: RisePolicy
     name = "rise"
     tiers = (Tier.SHORT_TERM,)
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """What may rise."""
+        """Return the ids of memories that may rise."""
         params = {
             "ended": (yield from find_ended_sessions(cycle)),
             "accesses": self.policy.min_access_count,
@@ -224,10 +226,10 @@ class Rise(MovingStep):
         return (yield from select_ids(cycle, "select_rising", after, limit, **params))
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """What the rule says of each."""
+        """Decide by `rise_reason` on each memory."""
         decisions, kept = [], []
         for memory in (yield from read_memories(cycle, ids)):
-            # What nobody reads or thinks important was selected for its session alone.
+            # A memory that is neither read nor important was selected because its session is idle.
             idle = cycle.idle_since is not None and memory.updated_at <= cycle.idle_since
             ended = memory.namespace in cycle.ended or idle
             reason = rise_reason(self.policy, memory.importance, memory.access_count, ended=ended)
@@ -238,28 +240,28 @@ class Rise(MovingStep):
         return Proposal(decisions=decisions, kept=count_reasons(kept))
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
-        """Move those that are as they were judged; what has just expired rises too."""
+        """Move the memories that are as they were judged, also one that has just expired."""
         moment = cycle.moment._replace(omit_expired=False)
         return super().apply(cycle._replace(moment=moment), decisions)
 
     def write_calls(
         self, cycle: Cycle, _: Sequence[StepDecision], params: dict[str, Any]
     ) -> Sequence[Call]:
-        """Move them to working, for as long as what stands there lives."""
+        """Return the call that moves them to working, with the life time of that tier."""
         return [Call("record_rises", params | {"ttl": cycle.options.tier_ttl.get(Tier.WORKING)})]
 
 
 class Expire(CycleStep):
-    """Removes what has expired by the cycle's moment."""
+    """Removes memories that have expired by the cycle's moment."""
 
     name = "expire"
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """What has expired."""
+        """Return the ids of expired memories."""
         return select_ids(cycle, "select_expired", after, limit)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """All of it goes; what nobody had read is counted apart."""
+        """Remove all of them; count those that nobody had read apart."""
         stored = yield from read_memories(cycle, ids)
         decided = [
             make_decision(memory, EXPIRED if memory.access_count else UNREAD) for memory in stored
@@ -268,7 +270,7 @@ class Expire(CycleStep):
 
     @retried_on_conflict
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
-        """Remove what is still expired. What is gone by now is done."""
+        """Remove the memories that are still expired. One that is gone by now counts as done."""
         yield from lock_rows(cycle, decisions)
         gone = [
             Write(place=Place(cycle.tenant, decision["namespace"]), key=decision["key"], value=None)
@@ -281,24 +283,24 @@ class Expire(CycleStep):
 
 
 class Decay(CycleStep):
-    """Brings strengths up to date."""
+    """Brings the strengths of memories up to date."""
 
     name = "decay"
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """Memories whose strength is as of a day ago, or longer."""
+        """Return the ids of memories whose strength is a day old, or older."""
         return select_ids(
             cycle, "select_fading", after, limit, before=cycle.moment.now - MIN_DECAY_AGE
         )
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """All of them fade."""
+        """Fade all of them."""
         stored = yield from read_memories(cycle, ids)
         return Proposal(decisions=[make_decision(memory, FADES) for memory in stored], kept={})
 
     @retried_on_conflict
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
-        """Bring those up to date that are not yet."""
+        """Bring the strengths up to date that are not yet."""
         (guarded,) = yield Query((cycle.guard,))
         lease.check_guard(guarded, cycle.tenant)
         ids = {decision["id"] for decision in decisions}
@@ -310,21 +312,21 @@ class Decay(CycleStep):
 
 @dataclass(frozen=True)
 class Promote(CycleStep):
-    """Promotes what has proven itself."""
+    """Promotes memories that have proven themselves."""
 
     policy: PromotionPolicy
     generaliser: Generaliser | None
-    """Says it for everybody."""
+    """Rewrites a memory in general words."""
     judge: Judge | None = None
-    """Says whether what is near says the same."""
+    """Decides if near memories say the same."""
     name = "promote"
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """What may have proven itself."""
+        """Return the ids of memories that may have proven themselves."""
         return promote.find_candidates(self._promotion_run(cycle), after, limit)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """What has, and what it says for everybody; a model is asked for that here."""
+        """Decide which to promote, and with which general words; the generaliser is asked here."""
         run, plans = self._promotion_run(cycle), list[promote.PromotionPlan]()
         for candidate in (yield from promote.read_evidence(cycle.tenant, ids)):
             plans.append((yield from _assess(candidate, run)))
@@ -360,7 +362,10 @@ class Promote(CycleStep):
     def _find_equivalents(
         self, cycle: Cycle, plans: Sequence[promote.PromotionPlan]
     ) -> Flow[dict[int, list[int]]]:
-        """What is near to each near miss and says the same, as the judge says: it may decide."""
+        """Ask the judge for the near memories that say the same as each near miss.
+
+        With them a near miss may be promoted.
+        """
         same: dict[int, list[int]] = {}
         if self.judge is None:
             return same
@@ -371,9 +376,9 @@ class Promote(CycleStep):
             for other in plan.similar
         }
         ids = {id_ for pair in near for id_ in pair}
-        there = {memory.id: memory for memory in (yield from read_memories(cycle, ids))}
+        stored = {memory.id: memory for memory in (yield from read_memories(cycle, ids))}
         stored_pairs = [
-            [there[id_] for id_ in pair] for pair in sorted(near) if there.keys() >= {*pair}
+            [stored[id_] for id_ in pair] for pair in sorted(near) if stored.keys() >= {*pair}
         ]
         in_order = (sorted(pair, key=lambda memory: memory.record_order) for pair in stored_pairs)
         pairs = [(older, newer) for older, newer in in_order]
@@ -383,19 +388,19 @@ class Promote(CycleStep):
         return same
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
-        """Promote them one by one. One that went along with another is done."""
+        """Promote them one by one. A memory that moved along with another counts as done."""
         moves = [move_id(cycle, self.name, decision["id"]) for decision in decisions]
         before = yield from _read_moves(cycle, moves)
         for decision in decisions:
             if decision["id"] not in chain.from_iterable(before.values()):
                 yield from self._promote(cycle, decision)
         written = yield from _read_moves(cycle, moves)
-        went = set(chain.from_iterable(written.values()))
-        left = {decision["id"]: NOT_NOW for decision in decisions if decision["id"] not in went}
+        moved = set(chain.from_iterable(written.values()))
+        left = {decision["id"]: NOT_NOW for decision in decisions if decision["id"] not in moved}
         return count_decisions(decisions, left, [move for move in moves if move in written])
 
     def _promote(self, cycle: Cycle, decision: StepDecision) -> Flow[None]:
-        """Promote a memory as it was judged, unless what became known since holds it back."""
+        """Promote a memory as it was judged, unless later evidence forbids it."""
         candidates = yield from promote.read_evidence(cycle.tenant, [decision["id"]])
         if not candidates or format_version(candidates[0].updated_at) != decision["version"]:
             return
@@ -431,13 +436,13 @@ def _assess(
 
 
 def _read_moves(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
-    """Those moves that were written, and the memories that each moved."""
+    """Return the moves that were written, with the memories that each moved."""
     rows = yield from rows_of("known_moves", tenant=cycle.tenant, events=sorted(moves))
     return {row[0]: row[1] or [] for row in rows}
 
 
 def _near_findings(plan: promote.PromotionPlan) -> Iterator[StepFinding]:
-    """That what is near to a memory does not go along with it."""
+    """Report the near memories that are not promoted along with a memory."""
     for neighbour in plan.similar:
         near, other = 1 - neighbour["distance"], (neighbour["namespace"], neighbour["key"])
         reason = f"the same or the opposite? near ({near:.2f}), and not counted"
@@ -446,18 +451,18 @@ def _near_findings(plan: promote.PromotionPlan) -> Iterator[StepFinding]:
 
 @dataclass(frozen=True)
 class Demote(MovingStep):
-    """Demotes what was promoted and has failed since, and what harms beyond doubt."""
+    """Demotes promoted memories that have failed since, and memories that do harm."""
 
     policy: PromotionPolicy
     name = "demote"
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """What was promoted and has failed a run since, and what some runs went without."""
+        """Return the ids of memories that failed after promotion, or that some runs did without."""
         memories = yield from find_demotion_candidates(cycle.tenant, self.policy, after, limit)
         return [memory.id for memory in memories]
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """Against which of these outcomes have turned."""
+        """Demote those that outcomes have turned against, and report the effect of each."""
         after, limit = min(ids) - 1, max(ids) - min(ids) + 1
         memories = yield from find_demotion_candidates(cycle.tenant, self.policy, after, limit)
         wanted = set(ids)
@@ -481,7 +486,7 @@ class Demote(MovingStep):
     def write_calls(
         self, cycle: Cycle, todo: Sequence[StepDecision], params: dict[str, Any]
     ) -> Sequence[Call]:
-        """Demote them."""
+        """Return the calls that demote them."""
         return [
             demotion_call(
                 cycle.tenant,
@@ -495,7 +500,7 @@ class Demote(MovingStep):
 
 
 def _verdict(memory: DemotionCandidate) -> str:
-    """What outcomes say of a memory, as far as they tell."""
+    """Return the verdict of outcomes on a memory."""
     if memory.decision.demote:
         return TURNED
     if memory.counts is None:

@@ -34,7 +34,7 @@ except ImportError as error:
 _FORMAT = 1
 _METADATA = b"langmem-tiers"
 _MAX_LETTERS = 100
-"""Of a name in a path, before a hash stands for the rest."""
+"""Letters of a name in a path, before a hash stands for the rest."""
 _TIME = pa.timestamp("us", tz="UTC")
 _SCHEMA = pa.schema(
     [
@@ -68,7 +68,7 @@ class ArchiveFiles:
     """
 
     def check(self, directory: str) -> None:
-        """Look whether archives can be at a path or a URL, without going there.
+        """Check that archives can be at a path or a URL, without going there.
 
         Raises:
             ConfigurationError: for a URL that fsspec does not know, or has no package for.
@@ -82,9 +82,9 @@ class ArchiveFiles:
 
         Args:
             directory: A path or a URL that fsspec knows, such as `s3://bucket/memories`.
-            name: What the file's name begins with.
-            tenant: Whose it is; each has a folder of its own.
-            memories: What it holds.
+            name: The beginning of the file's name.
+            tenant: The owner; each tenant has a folder of its own.
+            memories: The contents of the file.
 
         Raises:
             FileError (archive): if it cannot be written, or is not read back as it was written.
@@ -97,7 +97,7 @@ class ArchiveFiles:
     def rewrite(
         self, url: str, archive: str, tenant: str, memories: list[ArchivedMemory]
     ) -> WrittenFile:
-        """Write what stays of a file beside it, and read it back; the file itself stays.
+        """Write the remaining memories of a file beside it and read them back; the file stays.
 
         Raises:
             FileError (archive): if it cannot be written, or is not read back as it was written.
@@ -107,7 +107,7 @@ class ArchiveFiles:
         return _write_file(files, path.rpartition("/")[0], name, tenant, memories)
 
     def exists(self, url: str) -> bool:
-        """Whether there is such a file.
+        """Return True if the file exists.
 
         Raises:
             FileError (archive): if its place cannot be looked at.
@@ -130,7 +130,7 @@ class ArchiveFiles:
                     _sync_folder(Path(path).parent)
 
     def read(self, url: str, checksum: str) -> list[ArchivedMemory]:
-        """What a file holds, if it is exactly what was written.
+        """Return the memories of a file, if it is exactly what was written.
 
         Raises:
             FileError (archive): if it is missing, damaged, replaced, or of another format.
@@ -168,7 +168,7 @@ def _write_file(
         try:
             with files.open(part, "wb") as file:
                 file.write(data)
-                if local:  # what leaves the database must outlive a power cut
+                if local:  # memories that leave the database must outlive a power cut
                     file.flush()
                     os.fsync(file.fileno())
             _check_written(files.cat_file(part), data, final, memories)
@@ -202,7 +202,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _to_parquet(tenant: str, memories: list[ArchivedMemory]) -> bytes:
-    """A Parquet file as bytes; the same memories give the same bytes."""
+    """Return a Parquet file as bytes; the same memories give the same bytes."""
     rows = [memory._asdict() | dict(zip(TIMES, memory.times, strict=True)) for memory in memories]
     described = json.dumps({"format": _FORMAT, "tenant": tenant}).encode()
     schema = _SCHEMA.with_metadata({_METADATA: described})
@@ -212,7 +212,7 @@ def _to_parquet(tenant: str, memories: list[ArchivedMemory]) -> bytes:
 
 
 def _from_parquet(data: bytes, url: str) -> list[ArchivedMemory]:
-    """What a Parquet file of ours holds."""
+    """Return the memories of a Parquet file of ours."""
     table = parquet.read_table(io.BytesIO(data))
     if json.loads(table.schema.metadata[_METADATA])["format"] != _FORMAT:
         raise FileError(
@@ -230,7 +230,7 @@ def _from_parquet(data: bytes, url: str) -> list[ArchivedMemory]:
 
 
 def _open_filesystem(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and the path in it."""
+    """Return the file system of a URL, and the path in it."""
     try:
         files, path = fsspec.core.url_to_fs(url)
     except ImportError as error:
@@ -247,7 +247,7 @@ def _open_filesystem(url: str) -> tuple[Any, str]:
 
 @contextmanager
 def _file_errors(url: str, verb: str) -> Iterator[None]:
-    """Raise what a file system says as an error of ours."""
+    """Raise errors of a file system as errors of ours."""
     try:
         yield
     except FileNotFoundError as error:
@@ -264,7 +264,7 @@ def _file_errors(url: str, verb: str) -> Iterator[None]:
 
 
 def _file_safe(name: str) -> str:
-    """A name for one level of a path, on any file system; different ones stay different."""
+    """Return a name for one level of a path on any file system; different names stay different."""
     safe = quote(name, safe="").replace(".", "%2E").replace("%", "=")
     if len(safe) <= _MAX_LETTERS:
         return safe

@@ -1,7 +1,7 @@
-"""Merging and superseding: what says the same lives on in the oldest, what is contradicted ends.
+"""Merging and superseding: duplicates live on in the oldest, and a contradicted memory ends.
 
-A text that is said twice in a row says the same. All else that may, or may contradict, is for a
-judge: without one it is proposed. Both look at what changed, and at what is near to it.
+A text that is said twice in a row is a duplicate. A judge decides on all other near memories;
+without a judge they are proposed. Both steps look at changed memories and their neighbours.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain, groupby
-from typing import NamedTuple
+from operator import attrgetter
+from typing import NamedTuple, TypeAlias
 
 from langmem_tiers.consolidate import steps
 from langmem_tiers.consolidate.models import Judge, Pair, judge_pairs
@@ -23,22 +24,26 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop, rows_of
 from langmem_tiers.remember.gate import SPOKEN_FOR
 
 EVENT_TYPES = frozenset({"episodic", "interaction", "achievement"})
-"""Types of what happened: the same a day later has happened twice."""
+"""Types of events: the same a day later has happened twice."""
 MIN_NEARNESS = 0.5
-"""How near two memories are that may speak of one thing."""
+"""The least nearness of two memories that may speak of the same thing."""
 MAX_CANDIDATES = 3
-"""The nearest of each memory that are put to somebody."""
+"""The most neighbours of a memory that a judge or the report is shown."""
 _EVENT_GAP = timedelta(days=1)
 MAX_NEIGHBOURS = 20
-"""Neighbours of each memory that are looked at, by vectors and by words."""
+"""The most neighbours of a memory, by vectors and by words."""
 MIN_OVERLAP = 0.2
-"""The share of words in common that two memories need to be looked at for their words."""
+"""The least share of common words of two neighbours by words."""
 MAX_WORD_NEIGHBOURS = 400
-"""Memories that share a word with one that changed, by its rarest words first: so many are looked
-at. With half as many a few are missed in homes of 20,000, and none in homes of 2,000."""
+"""The most memories that are read because they share a word with a changed memory, by its rarest
+words first. With half as many a few are missed in homes of 20,000, and none in homes of 2,000."""
 EXACT_LIMIT = 1_000
-"""Vectors of a home in a tier up to which the nearest are sought if no model is asked: 2 µs each
-for every memory that changed."""
+"""The most vectors of a home in a tier that are compared if no model is asked: 2 µs each for every
+memory that changed."""
+
+_Moves: TypeAlias = Collection[tuple[int, int]]
+"""Moves as pairs of source and target."""
+_BY_TRUTH = attrgetter("truth_order")
 
 SAME = "it says the same as an older one"
 ALONE = "nothing says the same"
@@ -51,24 +56,27 @@ PROPOSED = "another one may say the same: proposed"
 LATE = "it was left when the others were merged"
 
 
-# ---- what can be compared ---------------------------------------------------------------------
+# ---- groups of comparable memories ------------------------------------------------------------
 
 
 class ComparisonGroup(NamedTuple):
-    """What can say the same, or contradict each other: memories of one home, type and user."""
+    """Memories of one home, type and user: two of them may say the same, or contradict."""
 
     memories: Mapping[int, StoredMemory]
     near: Mapping[tuple[int, int], float]
-    """How near two are, in either order: their cosine or the share of words, whichever is more."""
+    """Nearness of two, in either order: the higher of their cosine and their share of words."""
 
     @property
     def characters(self) -> int:
-        """How much is to be read to judge them."""
+        """Count the characters that a judge would read."""
         return sum(len(memory.content) for memory in self.memories.values())
 
 
 def read_undone_moves(cycle: Cycle, kind: str, ids: Iterable[int]) -> Flow[set[tuple[int, int]]]:
-    """Moves of these memories that were rolled back, and are not made again: what went where."""
+    """Return the moves of these memories that were rolled back, as pairs of source and target.
+
+    They are not made again.
+    """
     rows = yield from rows_of("undone_pairs", tenant=cycle.tenant, kind=kind, ids=sorted(ids))
     return {(row[0], row[1]) for row in rows}
 
@@ -76,36 +84,33 @@ def read_undone_moves(cycle: Cycle, kind: str, ids: Iterable[int]) -> Flow[set[t
 def read_groups(
     cycle: Cycle, ids: Sequence[int], *, same_tier: bool, thorough: bool, also: str | None = None
 ) -> Flow[list[ComparisonGroup]]:
-    """These memories and their neighbours, apart by what can be compared.
+    """Return these memories and their neighbours in groups that can be compared.
 
-    Neighbours are current; with `also`, those in that state that share words are looked at as well.
-    If `thorough`, the nearest are sought among as many vectors as a search goes through.
+    Neighbours are current. With `also`, neighbours by words may be in that state too. If
+    `thorough`, as many vectors are compared as in a search.
     """
     exact = cycle.options.exact_limit if thorough else EXACT_LIMIT
     pairs = yield from _read_near_pairs(cycle, ids, same_tier=same_tier, exact=exact, also=also)
     stored = yield from steps.read_memories(cycle, {*ids, *(other for _, other in pairs)})
-    seen = [memory for memory in stored if memory.state is None or memory.state == also]
+    eligible = [memory for memory in stored if memory.state is None or memory.state == also]
 
-    def apart(memory: StoredMemory) -> tuple[str, ...]:
-        return (
-            memory.home,
-            memory.memory_type,
-            memory.user_id or "",
-            memory.tier if same_tier else "",
-        )
+    def group_key(memory: StoredMemory) -> tuple[str, ...]:
+        tier = memory.tier if same_tier else ""
+        return memory.home, memory.memory_type, memory.user_id or "", tier
 
-    made = []
-    for _, members in groupby(sorted(seen, key=lambda memory: (apart(memory), memory.id)), apart):
+    groups = []
+    eligible.sort(key=lambda memory: (group_key(memory), memory.id))
+    for _, members in groupby(eligible, group_key):
         memories = {memory.id: memory for memory in members}
         near = {pair: nearness for pair, nearness in pairs.items() if memories.keys() >= set(pair)}
-        made.append(ComparisonGroup(memories, near))
-    return made
+        groups.append(ComparisonGroup(memories, near))
+    return groups
 
 
 def _read_near_pairs(
     cycle: Cycle, ids: Sequence[int], *, same_tier: bool, exact: int, also: str | None
 ) -> Flow[dict[tuple[int, int], float]]:
-    """Pairs of these and their neighbours, and how near they are."""
+    """Return the nearness of each pair of one of these memories and a neighbour."""
     index = cycle.options.index
     if index is None:
         return {}
@@ -132,7 +137,7 @@ def _read_near_pairs(
     return nearness_by_pair
 
 
-# ---- what says the same -----------------------------------------------------------------------
+# ---- merging ----------------------------------------------------------------------------------
 
 
 class DuplicateSet(NamedTuple):
@@ -141,15 +146,15 @@ class DuplicateSet(NamedTuple):
     survivor: int
     """The oldest of them, in which the others live on."""
     others: tuple[int, ...]
-    """In the order in which they were recorded."""
+    """The other memories, in the order in which they were recorded."""
 
 
 class Timeline:
-    """Memories of one home and type, by their texts and the order in which they were true."""
+    """Memories of a group by their texts, in the order in which they were true."""
 
     def __init__(self, group: ComparisonGroup) -> None:
         self.memories = group.memories
-        self.items = sorted(group.memories.values(), key=lambda memory: memory.truth_order)
+        self.items = sorted(group.memories.values(), key=_BY_TRUTH)
         self.text = {memory.id: normalise(memory.content) for memory in self.items}
         self._first = {self.text[memory.id]: memory for memory in reversed(self.items)}
         self._last = {self.text[memory.id]: memory for memory in self.items}
@@ -158,10 +163,10 @@ class Timeline:
             self._near[first][other] = self._near[other][first] = nearness
 
     def find_repeated(self, within: timedelta, apart: Iterable[int] = ()) -> list[DuplicateSet]:
-        """What was said twice in a row, what begins with the oldest first.
+        """Find texts that were said twice in a row, by the oldest memory of each.
 
-        Equal texts (`normalised`) of one speaker and source, trusted alike, so far apart at most,
-        where nothing near came and went in between. Those that are `apart` are left out.
+        The texts are equal (`normalise`), of one speaker, source and trust, and at most `within`
+        apart. Nothing near came and went in between. Memories that are `apart` are left out.
         """
         oldest: defaultdict[object, list[StoredMemory]] = defaultdict(list)
         repeats: defaultdict[int, list[int]] = defaultdict(list)
@@ -171,9 +176,9 @@ class Timeline:
                 continue
             earlier = oldest[self.text[memory.id], memory.speaker_key]
             soon = (
-                other for other in earlier if abs(memory.happened_at - other.happened_at) <= within
+                each for each in earlier if abs(memory.happened_at - each.happened_at) <= within
             )
-            first = next((other for other in soon if not self.similar_between(other, memory)), None)
+            first = next((each for each in soon if not self.similar_between(each, memory)), None)
             if first is None:
                 earlier.append(memory)
             else:
@@ -181,42 +186,39 @@ class Timeline:
         return [DuplicateSet(survivor, tuple(others)) for survivor, others in repeats.items()]
 
     def find_similar(self, least: float, sure: Iterable[DuplicateSet] = ()) -> list[Pair]:
-        """What may say the same, as near as that: of each the nearest, the older one first.
+        """Find the nearest neighbours of each memory that may say the same, the older one first.
 
-        Of several equal texts each stands beside the oldest alone, and what is `sure` to be the
-        same is one. What two speakers said, is not trusted alike, or happened twice, does not say
-        the same.
+        They are at least as near as `least`. Of several equal texts each is paired with the oldest
+        alone, and duplicates that are `sure` count as one memory. Memories of two speakers, of
+        unequal trust, or of two events never say the same.
         """
         home = {id_: each.survivor for each in sure for id_ in each.others}
         similar_pairs: set[Pair] = set()
         for id_, others in self._near.items():
-            nearest = sorted(
-                (-nearness, other) for other, nearness in others.items() if nearness >= least
-            )
+            nearest = sorted((-near, other) for other, near in others.items() if near >= least)
             pairs = (self._pair(home.get(id_, id_), home.get(other, other)) for _, other in nearest)
             alike = dict.fromkeys(pair for pair in pairs if _may_merge(*pair))
             similar_pairs.update(list(alike)[:MAX_CANDIDATES])
         return sorted(similar_pairs, key=lambda pair: (pair[0].id, pair[1].id))
 
     def nearness(self, memory: StoredMemory, other: StoredMemory) -> float:
-        """How near two of them are; 1 of equal texts."""
+        """Return how near two of the memories are; 1 for equal texts."""
         equal = self.text[memory.id] == self.text[other.id]
         return 1.0 if equal else self._near[memory.id].get(other.id, 0.0)
 
     def _pair(self, *ids: int) -> Pair:
-        """The older one first; beside an equal text, the oldest of it."""
-        older, newer = sorted(
-            (self.memories[id_] for id_ in ids), key=lambda memory: memory.truth_order
-        )
+        """Return the older one first; the older of two equal texts is the oldest with that text."""
+        older, newer = sorted((self.memories[id_] for id_ in ids), key=_BY_TRUTH)
         equal = self.text[older.id] == self.text[newer.id]
         return (self._first[self.text[older.id]] if equal else older), newer
 
     def similar_between(self, memory: StoredMemory, other: StoredMemory) -> list[StoredMemory]:
-        """What is near to either of two, and was told after the first and before the last alone.
+        """Return memories near to either of two whose text was told only in between.
 
-        It may have ended what the first says; merged into that, the last would be lost.
+        Such a memory may have ended the first. If the last were merged into the first, the last
+        would be lost.
         """
-        first, last = sorted((memory, other), key=lambda each: each.truth_order)
+        first, last = sorted((memory, other), key=_BY_TRUTH)
         near = {
             id_
             for each in (first, last)
@@ -233,7 +235,7 @@ class Timeline:
 
 
 def _may_merge(memory: StoredMemory, other: StoredMemory) -> bool:
-    """Whether either could stand for the other, if they say the same."""
+    """Return True if either could stand for the other, provided that they say the same."""
     as_trusted = [(trust_of(each.value), source_of(each.value)) for each in (memory, other)]
     if memory.id == other.id or as_trusted[0] != as_trusted[1]:
         return False
@@ -242,7 +244,7 @@ def _may_merge(memory: StoredMemory, other: StoredMemory) -> bool:
 
 
 def _are_distinct_events(memory: StoredMemory, other: StoredMemory) -> bool:
-    """Whether two memories tell what happened at different times."""
+    """Return True if two memories tell of events at different times."""
     if memory.memory_type not in EVENT_TYPES or not memory.occurred_at or not other.occurred_at:
         return False
     return abs(memory.occurred_at - other.occurred_at) >= _EVENT_GAP
@@ -251,14 +253,12 @@ def _are_distinct_events(memory: StoredMemory, other: StoredMemory) -> bool:
 def join_duplicates(
     items: Iterable[StoredMemory], repeats: Sequence[DuplicateSet], alike: Iterable[Pair]
 ) -> list[DuplicateSet]:
-    """What is the same, with further pairs that are: each lives on in the oldest.
+    """Join duplicates with further pairs of them: all live on in the oldest.
 
-    Pairs of other memories than these are left out.
+    Pairs of other memories than `items` are left out.
     """
-    age = {
-        memory.id: number
-        for number, memory in enumerate(sorted(items, key=lambda i: i.record_order))
-    }
+    by_age = sorted(items, key=lambda memory: memory.record_order)
+    age = {memory.id: number for number, memory in enumerate(by_age)}
     home = {id_: each.survivor for each in repeats for id_ in each.others}
 
     def root(id_: int) -> int:
@@ -279,54 +279,58 @@ def join_duplicates(
 
 @dataclass(frozen=True)
 class Merge(MovingStep):
-    """Merges what says the same."""
+    """Merges memories that say the same."""
 
     policy: MergePolicy
     judge: Judge | None = None
-    """Says whether two say the same."""
+    """Decides if two memories say the same."""
     ending: SupersedePolicy | None = None
-    """Given where superseding is done too: of its types it proposes what is near and differs."""
+    """The policy of superseding, if that is done too: that step proposes near memories of its types
+    whose texts differ."""
     name = "merge"
     statement = "record_merges"
     notes_seen = True
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """What changed since the last cycle."""
+        """Return the ids of memories that changed since the last cycle."""
         step = {"step": self.name, "memory_types": None}
         return steps.select_ids(cycle, "select_changed", after, limit, **step)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """What of these, and of what is near to them, says the same."""
+        """Decide which of these memories and their neighbours say the same."""
         thorough = self.judge is not None
-        compared = yield from read_groups(cycle, ids, same_tier=True, thorough=thorough)
-        involved = {id_ for group in compared for id_ in group.memories}
+        groups = yield from read_groups(cycle, ids, same_tier=True, thorough=thorough)
+        involved = {id_ for group in groups for id_ in group.memories}
         before = yield from read_undone_moves(cycle, "merged", involved)
-        fate = dict.fromkeys((id_ for id_ in ids if id_ in involved), ALONE)
-        seen = yield from off_loop(
-            lambda: [_Comparison.of(group, self.policy, before) for group in compared],
-            sum(group.characters for group in compared),
+        reasons = dict.fromkeys((id_ for id_ in ids if id_ in involved), ALONE)
+        comparisons = yield from off_loop(
+            lambda: [_Comparison.of(group, self.policy, before) for group in groups],
+            sum(group.characters for group in groups),
         )
-        alike = yield from self._alike(seen)
+        alike = yield from self._confirm_duplicates(comparisons)
         decisions: list[StepDecision] = []
         findings: list[steps.StepFinding] = []
         ending = () if self.ending is None else self.ending.memory_types
-        for comparison in seen:
-            _set_reasons(fate, comparison.kept)
+        for comparison in comparisons:
+            _set_reasons(reasons, comparison.kept)
             if self.judge is None:
-                findings += comparison.findings(fate, ending)
-            for same in join_duplicates(comparison.timeline.items, comparison.repeated, alike):
-                decisions += _merge_decisions(comparison.timeline, same, fate, before)
+                findings += comparison.findings(reasons, ending)
+            timeline = comparison.timeline
+            for duplicates in join_duplicates(timeline.items, comparison.repeated, alike):
+                decisions += _merge_decisions(timeline, duplicates, reasons, before)
         decisions.sort(key=lambda decision: decision["id"])
-        return Proposal(
-            decisions=decisions, kept=steps.count_reasons(fate.values()), findings=findings
-        )
+        kept = steps.count_reasons(reasons.values())
+        return Proposal(decisions=decisions, kept=kept, findings=findings)
 
-    def _alike(self, seen: Sequence[_Comparison]) -> Flow[list[Pair]]:
-        """What the judge says is the same, but for what had ceased to be true in between."""
-        doubts = {pair: comparison for comparison in seen for pair in comparison.candidates}
-        alike = yield from judge_pairs(self.judge, "same", list(doubts))
+    def _confirm_duplicates(self, comparisons: Sequence[_Comparison]) -> Flow[list[Pair]]:
+        """Ask the judge which pairs say the same; leave out pairs with a contradiction in between.
+
+        Another memory between the two may have ended the older one.
+        """
+        timelines = {pair: each.timeline for each in comparisons for pair in each.candidates}
+        alike = yield from judge_pairs(self.judge, "same", list(timelines))
         turns = {
-            pair: [(pair[0], between) for between in doubts[pair].timeline.similar_between(*pair)]
+            pair: [(pair[0], between) for between in timelines[pair].similar_between(*pair)]
             for pair in alike
         }
         asked = dict.fromkeys(chain.from_iterable(turns.values()))
@@ -334,21 +338,17 @@ class Merge(MovingStep):
         return [pair for pair in alike if not {*turns[pair]} & {*turned}]
 
     def moves(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> dict[int, str]:
-        """One move for each memory that others live on in."""
+        """Name the moves: one for each memory that others live on in."""
         first: dict[int | None, int] = {}
-        for decision in decisions:
-            first[decision["target"]] = min(
-                decision["id"], first.get(decision["target"], decision["id"])
-            )
+        pairs = [(decision["id"], decision["target"]) for decision in decisions]
+        for id_, target in pairs:
+            first[target] = min(id_, first.get(target, id_))
         return {
-            decision["id"]: steps.move_id(
-                cycle, self.name, first[decision["target"]], decision["target"]
-            )
-            for decision in decisions
+            id_: steps.move_id(cycle, self.name, first[target], target) for id_, target in pairs
         }
 
     def conflict(self, held: steps.LockedRows, decision: StepDecision, move: str) -> str | None:
-        """Why a memory is not merged any more; None if it can be."""
+        """Return why a memory is not merged any more; None if it can be."""
         why = super().conflict(held, decision, move)
         if why is None and move in held.moves:
             return LATE
@@ -356,57 +356,50 @@ class Merge(MovingStep):
 
 
 class _Comparison(NamedTuple):
-    """What is seen of a group before anybody is asked."""
+    """The comparison of a group's memories, before a judge is asked."""
 
     timeline: Timeline
     repeated: Sequence[DuplicateSet]
-    """What was said twice in a row."""
+    """Texts that were said twice in a row."""
     candidates: Sequence[Pair]
-    """What else may say the same, the older one first."""
+    """Further pairs that may say the same, the older one first."""
     kept: Mapping[int, str]
-    """What says the same and stays, whoever judges, and why."""
+    """Memories that stay whatever a judge says, by id, each with the reason."""
 
     @classmethod
-    def of(
-        cls, group: ComparisonGroup, policy: MergePolicy, before: Collection[tuple[int, int]]
-    ) -> _Comparison:
-        """Look at a group. What somebody took apart is not said twice in a row."""
+    def of(cls, group: ComparisonGroup, policy: MergePolicy, before: _Moves) -> _Comparison:
+        """Compare the memories of a group. A merge that was rolled back is not repeated."""
         timeline = Timeline(group)
-        sure = timeline.find_repeated(
-            timedelta(minutes=policy.within_minutes), {id_ for id_, _ in before}
-        )
-        doubts: list[Pair] = []
-        stays: dict[int, str] = {}
-        for older, newer in timeline.find_similar(policy.near_duplicate, sure):
-            against = _reason_to_keep(newer, older, before)
-            if against is None:
-                doubts.append((older, newer))
+        within = timedelta(minutes=policy.within_minutes)
+        repeated = timeline.find_repeated(within, {id_ for id_, _ in before})
+        candidates: list[Pair] = []
+        kept: dict[int, str] = {}
+        for older, newer in timeline.find_similar(policy.near_duplicate, repeated):
+            reason = _reason_to_keep(newer, older, before)
+            if reason is None:
+                candidates.append((older, newer))
             elif timeline.text[older.id] == timeline.text[newer.id]:
-                stays[newer.id] = against
-        return cls(timeline, sure, doubts, stays)
+                kept[newer.id] = reason
+        return cls(timeline, repeated, candidates, kept)
 
     def findings(
-        self, fate: dict[int, str], ending: Collection[str]
+        self, reasons: dict[int, str], ending: Collection[str]
     ) -> Iterator[steps.StepFinding]:
-        """What somebody is to look at; both stay as they are.
+        """Report the candidates for somebody to look at; both memories stay as they are.
 
-        What is near and differs is proposed once: by superseding, where that looks at the type.
+        Near memories whose texts differ are reported once: by superseding, if it looks at the type.
         """
+        text = self.timeline.text
         for older, newer in self.candidates:
-            if (
-                older.memory_type in ending
-                and self.timeline.text[older.id] != self.timeline.text[newer.id]
-            ):
+            if older.memory_type in ending and text[older.id] != text[newer.id]:
                 continue
-            _set_reasons(fate, {older.id: PROPOSED, newer.id: PROPOSED})
+            _set_reasons(reasons, {older.id: PROPOSED, newer.id: PROPOSED})
             near = self.timeline.nearness(older, newer)
             yield steps.make_finding(newer, MAYBE_SAME, (older.namespace, older.key), near)
 
 
-def _reason_to_keep(
-    memory: StoredMemory, other: StoredMemory, before: Collection[tuple[int, int]]
-) -> str | None:
-    """Why two memories do not live on in one, whatever they say."""
+def _reason_to_keep(memory: StoredMemory, other: StoredMemory, before: _Moves) -> str | None:
+    """Return why two memories are not merged, whatever they say; None if they may be."""
     if not {(memory.id, other.id), (other.id, memory.id)}.isdisjoint(before):
         return TAKEN_APART
     same_time = (memory.valid_from, memory.valid_to) == (other.valid_from, other.valid_to)
@@ -414,31 +407,28 @@ def _reason_to_keep(
 
 
 def _merge_decisions(
-    timeline: Timeline,
-    same: DuplicateSet,
-    fate: dict[int, str],
-    before: Collection[tuple[int, int]],
+    timeline: Timeline, duplicates: DuplicateSet, reasons: dict[int, str], before: _Moves
 ) -> Iterator[StepDecision]:
-    """What lives on in the oldest that says the same, and why anything does not."""
-    if fate.keys().isdisjoint((same.survivor, *same.others)):
-        return  # they were looked at when they changed
-    target = timeline.memories[same.survivor]
-    _set_reasons(fate, {target.id: OLDEST})
-    for source in (timeline.memories[id_] for id_ in same.others):
-        against = _reason_to_keep(source, target, before)
-        if against is None:
-            fate.pop(source.id, None)
+    """Merge duplicates into the oldest; note the reason of each that stays."""
+    if reasons.keys().isdisjoint((duplicates.survivor, *duplicates.others)):
+        return  # an earlier cycle looked at them, when they changed
+    target = timeline.memories[duplicates.survivor]
+    _set_reasons(reasons, {target.id: OLDEST})
+    for source in (timeline.memories[id_] for id_ in duplicates.others):
+        reason = _reason_to_keep(source, target, before)
+        if reason is None:
+            reasons.pop(source.id, None)
             yield steps.make_decision(source, SAME, target)
         else:
-            _set_reasons(fate, {source.id: against})
+            _set_reasons(reasons, {source.id: reason})
 
 
-def _set_reasons(fate: dict[int, str], why: Mapping[int, str]) -> None:
-    """Why memories stay, of those that are judged."""
-    fate |= {id_: reason for id_, reason in why.items() if id_ in fate}
+def _set_reasons(reasons: dict[int, str], why: Mapping[int, str]) -> None:
+    """Set why memories stay, for those that this batch judges."""
+    reasons |= {id_: reason for id_, reason in why.items() if id_ in reasons}
 
 
-# ---- what ends what ----------------------------------------------------------------------------
+# ---- superseding -------------------------------------------------------------------------------
 
 _SUPERSEDED = "superseded"
 STANDS = "nothing newer contradicts it"
@@ -450,92 +440,84 @@ JUDGED = "a newer one contradicts it, says the model"
 
 @dataclass(frozen=True)
 class Supersede(MovingStep):
-    """Ends the truth of what newer memories contradict."""
+    """Ends the truth of memories that newer ones contradict."""
 
     policy: SupersedePolicy
     judge: Judge | None = None
-    """Says whether one contradicts another."""
+    """Decides if a newer memory contradicts an older one."""
     name = "supersede"
     statement = "record_supersessions"
     target_states = (None, _SUPERSEDED)
     notes_seen = True
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """What changed since the last cycle, of the types that say how things are."""
+        """Return the ids of memories of the policy's types that changed since the last cycle."""
         step = {"step": self.name, "memory_types": list(self.policy.memory_types)}
         return steps.select_ids(cycle, "select_changed", after, limit, **step)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """Which of these, and of what is near to them, contradict each other.
+        """Decide which of these memories and their neighbours contradict each other.
 
-        What was superseded before is looked at as well: a memory ends where the first newer one
-        that contradicts it begins, though that one has ended since.
+        Superseded memories are compared as well: a memory ends at the beginning of the first newer
+        one that contradicts it, though that one has ended since.
         """
-        thorough = self.judge is not None
-        compared = yield from read_groups(
-            cycle, ids, same_tier=False, also=_SUPERSEDED, thorough=thorough
+        groups = yield from read_groups(
+            cycle, ids, same_tier=False, also=_SUPERSEDED, thorough=self.judge is not None
         )
-        memories = {id_: memory for group in compared for id_, memory in group.memories.items()}
+        memories = {id_: memory for group in groups for id_, memory in group.memories.items()}
         before = yield from read_undone_moves(cycle, _SUPERSEDED, memories)
-        fate = dict.fromkeys((id_ for id_ in ids if id_ in memories), STANDS)
-        fate |= {id_: STANDS_AGAIN for id_, by in before if id_ in fate and by in memories}
-        doubts = yield from off_loop(
+        reasons = dict.fromkeys((id_ for id_ in ids if id_ in memories), STANDS)
+        reasons |= {id_: STANDS_AGAIN for id_, by in before if id_ in reasons and by in memories}
+        candidates = yield from off_loop(
             lambda: {
-                p: near
-                for group in compared
-                for p, near in _contradiction_candidates(group, before, cycle).items()
+                pair: near
+                for group in groups
+                for pair, near in _contradiction_candidates(group, before, cycle).items()
             },
-            sum(group.characters for group in compared),
+            sum(group.characters for group in groups),
         )
         if self.judge is None:
-            fate |= {older.id: MAYBE_PROPOSED for older, _ in doubts if older.id in fate}
+            reasons |= {older.id: MAYBE_PROPOSED for older, _ in candidates if older.id in reasons}
             findings = [
                 steps.make_finding(older, MAYBE_ENDED, (newer.namespace, newer.key), near)
-                for (older, newer), near in doubts.items()
+                for (older, newer), near in candidates.items()
             ]
-            return Proposal(
-                decisions=[], kept=steps.count_reasons(fate.values()), findings=findings
-            )
-        ended = first_contradictions(
-            (yield from judge_pairs(self.judge, "contradicts", list(doubts)))
-        )
+            kept = steps.count_reasons(reasons.values())
+            return Proposal(decisions=[], kept=kept, findings=findings)
+        confirmed = yield from judge_pairs(self.judge, "contradicts", list(candidates))
+        ended = first_contradictions(confirmed)
         for older, _ in ended:
-            fate.pop(older.id, None)
+            reasons.pop(older.id, None)
         decisions = [steps.make_decision(older, JUDGED, newer) for older, newer in ended]
-        return Proposal(decisions=decisions, kept=steps.count_reasons(fate.values()))
+        return Proposal(decisions=decisions, kept=steps.count_reasons(reasons.values()))
 
 
 def _contradiction_candidates(
-    group: ComparisonGroup, before: Collection[tuple[int, int]], cycle: Cycle
+    group: ComparisonGroup, before: _Moves, cycle: Cycle
 ) -> dict[Pair, float]:
-    """The nearest of each that changed that could end it, or end by it, the older one first.
+    """Return the nearness of the pairs that may contradict, the older memory first.
 
-    With how near the two are.
+    They are the nearest neighbours of each changed memory that could end it, or end by it.
     """
     text = {id_: normalise(memory.content) for id_, memory in group.memories.items()}
-    doubts: dict[Pair, float] = {}
+    candidates: dict[Pair, float] = {}
     taken = Counter[int]()
     for pair, nearness in sorted(group.near.items(), key=lambda item: (-item[1], item[0])):
-        if (
-            nearness < MIN_NEARNESS
-            or taken[pair[0]] == MAX_CANDIDATES
-            or text[pair[0]] == text[pair[1]]
-        ):
+        full = taken[pair[0]] == MAX_CANDIDATES
+        if nearness < MIN_NEARNESS or full or text[pair[0]] == text[pair[1]]:
             continue
-        older, newer = sorted(
-            (group.memories[id_] for id_ in pair), key=lambda memory: memory.truth_order
-        )
-        outspoken = trust_of(newer.value) >= min(trust_of(older.value), SPOKEN_FOR)
-        if (older.id, newer.id) not in before and outspoken and _may_end(older, newer, cycle):
-            doubts[older, newer] = nearness
+        older, newer = sorted((group.memories[id_] for id_ in pair), key=_BY_TRUTH)
+        trusted = trust_of(newer.value) >= min(trust_of(older.value), SPOKEN_FOR)
+        if (older.id, newer.id) not in before and trusted and _may_end(older, newer, cycle):
+            candidates[older, newer] = nearness
             taken[pair[0]] += 1
-    return doubts
+    return candidates
 
 
 def _may_end(older: StoredMemory, newer: StoredMemory, cycle: Cycle) -> bool:
-    """Whether the newer memory begins by now, and before the older one has ended.
+    """Return True if the newer memory begins by now, and before the older one has ended.
 
-    Nor does it end what was put again since, of which nobody told when it is true.
+    A memory that was put again since is not ended, unless somebody told when it is true.
     """
     stated_since = older.valid_from or older.occurred_at
     again = stated_since is None and older.updated_at > newer.true_since
@@ -544,7 +526,7 @@ def _may_end(older: StoredMemory, newer: StoredMemory, cycle: Cycle) -> bool:
 
 
 def first_contradictions(pairs: Iterable[Pair]) -> list[Pair]:
-    """Of each older memory, the first newer one that contradicts it: that is where it ended."""
+    """Return each older memory with the first newer one that contradicts it: there it ended."""
     first: dict[int, Pair] = {}
     for older, newer in sorted(pairs, key=lambda pair: pair[1].truth_order):
         first.setdefault(older.id, (older, newer))
@@ -578,11 +560,8 @@ class Outdated(steps.CycleStep):
             )
             for namespace, key, origin_namespace, origin_key in rows
         ]
-        return Proposal(
-            decisions=[],
-            kept=steps.count_reasons(DERIVED_PROPOSED for _ in findings),
-            findings=findings,
-        )
+        kept = steps.count_reasons(DERIVED_PROPOSED for _ in findings)
+        return Proposal(decisions=[], kept=kept, findings=findings)
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[steps.StepCounts]:  # noqa: ARG002 - nothing is ever decided
         """Change nothing: somebody else retracts, supersedes, or keeps each memory."""

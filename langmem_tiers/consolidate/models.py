@@ -1,4 +1,4 @@
-"""Models that a caller names: what says the same or contradicts, what happened in a session."""
+"""Models that a caller names: a judge of pairs of memories, and a summariser of sessions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from langmem_tiers.recall.fence import clean_label, escape_fences
 from langmem_tiers.remember.new import checked_text
 
 LONGEST: Final = 4_000
-"""Characters of a memory that a model is shown; of a longer one, which it cannot be shown whole,
-it is not asked."""
+"""The most characters of a memory that a judge is shown. It is not asked about a longer memory,
+which it could not read whole."""
 _AT_ONCE: Final = 24_000
-"""Characters of what a model is shown in one request, or one pair or note of them."""
+"""The most characters of memories in one request."""
 
 PairQuestion = Literal["same", "contradicts"]
-"""Whether two memories say the same; whether the second, the newer one, contradicts the first."""
+"""Do two memories say the same? Does the second, the newer one, contradict the first?"""
 Pair = tuple[StoredMemory, StoredMemory]
 _QUESTIONS: Final[dict[PairQuestion, str]] = {
     "same": prompts.JUDGE_SAME,
@@ -35,10 +35,10 @@ _QUESTIONS: Final[dict[PairQuestion, str]] = {
 
 
 class Judge(NamedTuple):
-    """Answers a question for each of several pairs of memories, in their order.
+    """Two functions, blocking and awaited, that answer a question for each pair, in order.
 
-    Both raise ModelError where the model gives nothing usable. Nobody judges in its place then:
-    the step fails, and can be done again.
+    Both raise ModelError if the model gives no usable answer. Nobody judges in its place: the step
+    fails, and can be done again.
     """
 
     call: Callable[[PairQuestion, Sequence[Pair]], Sequence[bool]]
@@ -48,7 +48,7 @@ class Judge(NamedTuple):
 def judge_pairs(
     judge: Judge | None, question: PairQuestion, pairs: Sequence[Pair]
 ) -> Flow[list[Pair]]:
-    """The pairs of which the answer is yes; none without a judge."""
+    """Ask the judge; return the pairs for which the answer is yes, none without a judge."""
     if judge is None or not pairs:
         return []
     answers = yield from ask_model(judge, question, pairs)
@@ -69,12 +69,11 @@ class Judgement(BaseModel):
 
 
 def judge_of(model: BaseChatModel) -> Judge:
-    """A judge that asks a chat model; both functions raise `ModelError` without an answer.
+    """Create a judge that asks a chat model; its functions raise `ModelError` without an answer.
 
-    All pairs are asked in one request, or in several where that would show the model more than
-    24,000 characters. Of a memory with more than 4,000 it is not asked: the answer is no. Pairs
-    that were not asked, or the wrong way round, are told to the model once, like any malformed
-    answer.
+    One request has all pairs, or as many as 24,000 characters hold. For a pair with a memory of
+    more than 4,000 characters the answer is no, unasked. If the model names a pair that it was not
+    asked about, or the wrong way round, it is told so once, as after any malformed answer.
 
     Example:
         ```python
@@ -93,13 +92,13 @@ class _PairRequest(NamedTuple):
     pairs: Sequence[Pair]
 
     def messages(self) -> list[BaseMessage]:
-        """What the model is told."""
+        """Return the messages to the model."""
         numbers = self._numbers()
         shown = prompts.JUDGE_PAIRS.format(
             memories="\n".join(
                 _format_memory(number, memory) for memory, number in numbers.items()
             ),
-            pairs="\n".join(f"{numbers[older]}, {numbers[other]}" for older, other in self.pairs),
+            pairs="\n".join(f"{numbers[older]}, {numbers[newer]}" for older, newer in self.pairs),
         )
         return [
             SystemMessage(prompts.JUDGE.format(question=_QUESTIONS[self.question])),
@@ -107,26 +106,22 @@ class _PairRequest(NamedTuple):
         ]
 
     def read(self, answer: Judgement) -> set[Pair]:
-        """The pairs that an answer names.
+        """Return the pairs that an answer names.
 
         Raises:
             InvalidInputError: if it names one that was not asked.
         """
         numbers = self._numbers()
-        asked = {(numbers[older], numbers[other]): (older, other) for older, other in self.pairs}
+        asked = {(numbers[older], numbers[newer]): (older, newer) for older, newer in self.pairs}
         named_pairs: set[Pair] = set()
-        for older, newer in (
-            (judged_pair.older, judged_pair.newer) for judged_pair in answer.pairs
-        ):
+        for older, newer in ((named.older, named.newer) for named in answer.pairs):
             pair = asked.get((older, newer))
             turned = asked.get((newer, older))
             if pair is None and turned is not None and self.question == "contradicts":
                 raise InvalidInputError(prompts.SWAPPED.format(older=older, newer=newer))
             if pair is None and turned is None:
                 raise InvalidInputError(prompts.NOT_ASKED.format(older=older, newer=newer))
-            named_pairs.update(
-                asked_pair for asked_pair in (pair, turned) if asked_pair is not None
-            )
+            named_pairs.update(match for match in (pair, turned) if match is not None)
         return named_pairs
 
     def _numbers(self) -> dict[StoredMemory, int]:
@@ -135,7 +130,7 @@ class _PairRequest(NamedTuple):
 
 
 def _pair_requests(question: PairQuestion, pairs: Sequence[Pair]) -> Iterator[_PairRequest]:
-    """As few requests as can hold all that is asked."""
+    """Split the pairs into as few requests as can hold them."""
     whole = [pair for pair in pairs if all(len(memory.content) <= LONGEST for memory in pair)]
     for some in batches(whole, lambda pair: sum(len(memory.content) for memory in pair), _AT_ONCE):
         yield _PairRequest(question, some)
@@ -144,7 +139,7 @@ def _pair_requests(question: PairQuestion, pairs: Sequence[Pair]) -> Iterator[_P
 def _join_answers(
     answers: list[set[Pair]],
     /,
-    question: PairQuestion,  # noqa: ARG001 - what was asked
+    question: PairQuestion,  # noqa: ARG001 - the answers tell
     pairs: Sequence[Pair],
 ) -> list[bool]:
     confirmed = set().union(*answers)
@@ -161,22 +156,25 @@ def _format_memory(number: int, memory: StoredMemory) -> str:
 
 
 class Concept(NamedTuple):
-    """What a model learned from notes."""
+    """A fact that a model learned from notes."""
 
     content: str
     notes: tuple[int, ...]
-    """The places of those it comes from, from 0."""
+    """The positions of the notes that it comes from, from 0."""
 
 
 class Summary(NamedTuple):
-    """What a model says of a session."""
+    """A model's summary of a session, and the concepts that it learned."""
 
     content: str
     concepts: tuple[Concept, ...]
 
 
 class Summariser(NamedTuple):
-    """Says what happened in a session and what was learned; both raise ModelError if it cannot."""
+    """Two functions, blocking and awaited, that sum up the notes of a session.
+
+    Both raise ModelError if the model gives no usable answer.
+    """
 
     call: Callable[[Sequence[StoredMemory]], Summary]
     acall: Callable[[Sequence[StoredMemory]], Awaitable[Summary]]
@@ -197,10 +195,10 @@ class SummedUp(BaseModel):
 
 
 def summariser_of(model: BaseChatModel) -> Summariser:
-    """A summariser that asks a chat model; both functions raise `ModelError` without an answer.
+    """Create a summariser that asks a chat model; it raises `ModelError` without an answer.
 
-    A session of more than 24,000 characters is summed up in several requests, each of which says
-    what happened in its part; so is a note that is longer by itself: all of it is read.
+    A session of more than 24,000 characters is split into several requests, each of which sums up
+    its part. A longer note is split as well: the model reads all of it.
 
     Example:
         ```python
@@ -213,31 +211,31 @@ def summariser_of(model: BaseChatModel) -> Summariser:
 
 
 class _NotePart(NamedTuple):
-    """A note, or as much of a long one as a request has room for."""
+    """A note, or a part of a long one that fits into a request."""
 
     place: int
-    """The note's, from 0."""
+    """The position of the note, from 0."""
     note: StoredMemory
     text: str
 
 
 class _NoteRequest(NamedTuple):
-    """Some notes of a session."""
+    """A request to sum up some notes of a session."""
 
     pieces: Sequence[_NotePart]
 
     def messages(self) -> list[BaseMessage]:
-        """What the model is told."""
+        """Return the messages to the model."""
         shown = "\n".join(
             _format_note(number, piece) for number, piece in enumerate(self.pieces, 1)
         )
         return [SystemMessage(prompts.SUMMARISE), HumanMessage(shown)]
 
     def read(self, answer: SummedUp) -> Summary:
-        """What an answer says.
+        """Return the summary that an answer gives.
 
         Raises:
-            InvalidInputError: if it says nothing, or names notes that there are not.
+            InvalidInputError: if it says nothing, or names notes that do not exist.
         """
         concepts = tuple(self._concept(concept) for concept in answer.concepts)
         return Summary(checked_text(answer.summary, "summary").strip(), concepts)
@@ -256,7 +254,7 @@ class _NoteRequest(NamedTuple):
 
 
 def _note_requests(notes: Sequence[StoredMemory]) -> Iterator[_NoteRequest]:
-    """As few requests as can hold all notes."""
+    """Split the notes into as few requests as can hold them."""
     pieces = (
         _NotePart(place, note, note.content[begin : begin + _AT_ONCE])
         for place, note in enumerate(notes)

@@ -1,6 +1,6 @@
-"""What a cycle of consolidation does, each part of it a policy that can be switched off, and when.
+"""Policies of a consolidation cycle, each of which can be switched off, and its schedule.
 
-What rises, and when a cycle is due, are pure rules over these.
+Pure functions decide by them which memories rise, and when a cycle is due.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from langmem_tiers.learn.promotion_rules import SPECIFIED, PromotionPolicy
 from langmem_tiers.remember.new import checked_text
 
 BY_TIME = "the time has come"
-"""Why a cycle is due that no thread asks for itself."""
+"""The reason of a cycle that is due by its schedule, and not because of a thread."""
 
 
 @record
 class RisePolicy:
-    """What of short_term belongs to the project: it moves to working. Any one of these suffices.
+    """The conditions on which a memory rises from short_term to working. Each one suffices.
 
     Raises:
         ConfigurationError: for a value that cannot work.
@@ -37,10 +37,10 @@ class RisePolicy:
 def rise_reason(
     policy: RisePolicy, importance: float | None, access_count: int, *, ended: bool = False
 ) -> str | None:
-    """Why a memory moves to working, in words that many share; None if it stays.
+    """Return why a memory moves to working, in words that many share; None if it stays.
 
-    The first of these that holds: it is important, it was read often, its session has ended. An
-    importance that nobody told is never enough.
+    The first condition that holds is the reason: it is important, it was read often, its session
+    has ended. A memory without a stated importance is never important.
     """
     if importance is not None and importance >= policy.min_importance:
         return f"importance >= {policy.min_importance:g}"
@@ -51,22 +51,21 @@ def rise_reason(
 
 @record
 class MergePolicy:
-    """What says the same in one namespace lives on in the oldest of it.
+    """The rules of merging: duplicates in a namespace live on in the oldest of them.
 
-    Without a model that is what one speaker said twice in a row: equal texts, but for case, white
-    space and what ends a sentence, minutes apart. What is near may say the same: it is proposed in
-    the report; a model that is named decides on that.
+    Without a model, duplicates are texts that one speaker said twice in a row, minutes apart. They
+    are equal but for case, white space and the end of a sentence. Other near memories are proposed
+    in the report, or a named model decides on them.
 
     Raises:
         ConfigurationError: for a value that cannot work.
     """
 
     near_duplicate: Annotated[float, number_between(0, 1)] = 0.85
-    """How near two memories must be to be proposed: their cosine, or the share of words that they
-    have in common."""
+    """The least nearness of two proposed memories: their cosine, or their share of common words."""
     within_minutes: Annotated[float, number_between(0, MOST_DAYS * 24 * 60)] = 10
-    """How far apart the same may be said to be said once: by when it happened, if that was told,
-    else by when it was stored."""
+    """The most minutes between two equal texts that count as one: by the time when they happened,
+    if that was told, else when they were stored."""
 
 
 def _check_names(value: object, what: str) -> object:
@@ -77,10 +76,10 @@ def _check_names(value: object, what: str) -> object:
 
 @record
 class SupersedePolicy:
-    """What a newer memory of the same namespace contradicts is true until then, and no longer.
+    """The rules of superseding: a memory ends when a newer one of its namespace contradicts it.
 
-    A model that is named says which of the nearest do. Without one nothing is ended: they are
-    proposed in the report.
+    A named model says which of the nearest memories contradict. Without a model nothing ends: the
+    report proposes them.
 
     Raises:
         ConfigurationError: for a value that cannot work.
@@ -92,7 +91,7 @@ class SupersedePolicy:
         "relationship",
         "prospective",
     )
-    """Types that say how things are. What happened (`episodic`) does not stop having happened."""
+    """Types that say how things are. An event (`episodic`) does not stop having happened."""
 
 
 def _check_name(value: object, what: str) -> object:
@@ -104,11 +103,11 @@ def _check_name(value: object, what: str) -> object:
 
 @record
 class ArchivalPolicy:
-    """What leaves the database for a file: old, hardly read, and said to be unimportant.
+    """The memories that leave the database for a file: old, hardly read and unimportant ones.
 
-    The defaults of what that means are the agent-memory specification's, with its strict
-    comparisons. However much is meant, a cycle takes a tenth of the tenant at most, the least
-    valuable first: the least important, then the least read, then what was longest left alone.
+    The defaults are the agent-memory specification's, with its strict comparisons. A cycle takes a
+    tenth of the tenant at most, the least valuable first: the least important, then the least read,
+    then those whose last read is the oldest.
 
     Raises:
         ConfigurationError: for a value that cannot work.
@@ -117,24 +116,24 @@ class ArchivalPolicy:
     url: Annotated[str, validated_by(_check_name)]
     """The directory of the files, as fsspec reads it: a path, `s3://bucket/memories`, …"""
     older_than_days: Annotated[float, number_between(0, MOST_DAYS)] = 180
-    """Days since it was recorded, or changed if it was, to exceed."""
+    """Days since a memory was recorded or last changed; an archived one is older."""
     max_access_count: Annotated[int, whole_between(0, MOST_TIMES)] = 3
-    """Fewer accesses than this."""
+    """An archived memory has fewer accesses."""
     max_importance: Annotated[float, number_between(0, 1)] = 0.6
-    """Less important than this."""
+    """An archived memory is less important."""
     default_importance: Annotated[float, number_between(0, 1)] | None = None
-    """As how important a memory counts whose importance nobody told. None: it stays, however old
-    and unread; what was said once and never asked for may be asked for tomorrow."""
+    """The importance of a memory for which nobody stated one. None: it stays, however old and
+    unread, as somebody may ask for it tomorrow."""
     agent_id: Annotated[str, validated_by(_check_name)] | None = None
-    """Memories of this agent alone; of the whole tenant if not given."""
+    """The agent whose memories are archived; None archives those of the whole tenant."""
     max_share: Annotated[float, number_between(0, 1)] = 0.1
-    """Of the tenant's current memories, the share that a cycle, or a call of `archive`, may take;
-    1 takes all that is meant."""
+    """The share of the tenant's current memories that a cycle, or a call of `archive`, may take;
+    1 takes all memories that the other conditions select."""
 
 
 @record
 class ConsolidationPolicy:
-    """What a cycle does, in this order; None or False leaves a part out.
+    """The parts of a cycle, in this order; None or False leaves a part out.
 
     Example:
         ```python
@@ -145,20 +144,20 @@ class ConsolidationPolicy:
     """
 
     expiry: StrictBool = True
-    """Remove what has expired."""
+    """Remove expired memories."""
     rise: RisePolicy | None = RisePolicy()
-    """short_term to working: the row moves."""
+    """Move memories from short_term to working."""
     merge: MergePolicy | None = MergePolicy()
-    """What says the same lives on in one of them, with the evidence of all."""
+    """Merge duplicates into one of them, with the evidence of all."""
     supersede: SupersedePolicy | None = SupersedePolicy()
-    """Newer memories end those that they contradict, which were true until then; memories that came
-    from these are proposed."""
+    """End memories that newer ones contradict; they were true until then. Propose the memories that
+    came from them."""
     promotion: PromotionPolicy | None = SPECIFIED
-    """working to long_term, by evidence; and back, where later outcomes turn."""
+    """Promote memories to long_term by evidence; demote them if later outcomes turn."""
     decay: StrictBool = True
     """Bring the strength of each memory up to date: it halves in 30 days."""
     archive: ArchivalPolicy | None = None
-    """What nobody asks for leaves for a file. None unless a directory is named."""
+    """Move unused memories into a file. None unless a directory is named."""
 
 
 def _check_span(value: object, what: str) -> object:
@@ -169,12 +168,12 @@ def _check_span(value: object, what: str) -> object:
 
 @record
 class ConsolidationSchedule:
-    """When to consolidate: whichever of these comes first.
+    """The conditions on which a cycle is due; the first that holds starts one.
 
-    Cycles that were missed are caught up by one.
+    One cycle makes up for all that were missed.
 
     Raises:
-        ConfigurationError: for a value that cannot work, and where nothing is given.
+        ConfigurationError: for a value that cannot work, and if no condition is given.
 
     Example:
         ```python
@@ -190,12 +189,13 @@ class ConsolidationSchedule:
     """The time from the beginning of one cycle of the tenant to that of the next, whoever runs
     them."""
     every_turns: Annotated[int, whole_between(1, MOST_TIMES)] | None = None
-    """Messages of a human on this thread since the last cycle, of those that it still keeps."""
+    """Messages of a human on this thread since the last cycle; only messages that it still keeps
+    count."""
     on_session_end: StrictBool = False
-    """Whether the end of a session is a reason; the state's `session_ended` says so."""
+    """Start a cycle when a session ends: when `session_ended` of the state is true."""
 
     def __post_init__(self) -> None:
-        """Refuse a schedule by which nothing is ever due."""
+        """Refuse a schedule by which no cycle is ever due."""
         if self.every is None and self.every_turns is None and not self.on_session_end:
             raise ConfigurationError(
                 "nothing is ever due: give every=timedelta(…), every_turns=…, or on_session_end"
@@ -210,10 +210,10 @@ def due_reason(
     turns: int = 0,
     session_ended: bool = False,
 ) -> str | None:
-    """Why a cycle is due, None if none is.
+    """Return why a cycle is due; None if none is.
 
-    `last` is when the tenant's last cycle began; None if there was none yet, in which case whatever
-    goes by time is due at once. `turns` are those of the thread since its own last one.
+    `last` is the beginning of the tenant's last cycle. If it is None, there was no cycle yet, and
+    one that goes by time is due at once. `turns` are those of the thread since its own last cycle.
     """
     if schedule.on_session_end and session_ended:
         return "the session ended"
@@ -225,5 +225,5 @@ def due_reason(
 
 
 def time_until_due(every: timedelta, last: datetime | None, now: datetime) -> timedelta:
-    """How long until the next cycle; zero if it is due, or overdue."""
+    """Return the time until the next cycle; zero if it is due, or overdue."""
     return timedelta(0) if last is None else max(timedelta(0), last + every - now)

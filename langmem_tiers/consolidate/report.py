@@ -1,4 +1,4 @@
-"""What a cycle did, counted: every memory that was looked at, by what became of it and why."""
+"""The report of a cycle: it counts the memories of each step by verdict and reason."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ VERDICTS: tuple[LineVerdict, ...] = get_args(LineVerdict)
 CreditVerdict = Literal["helps", "harms", "unknown"]
 CREDITS: tuple[CreditVerdict, ...] = get_args(CreditVerdict)
 _MAX_SHOWN = 20
-"""Memories of a kind that are printed."""
+"""The most memories of a kind that are printed."""
 _MAX_PAIRS = 10
-"""Pairs that are printed."""
+"""The most pairs that are printed."""
 _MAX_FINDINGS = 1_000
-"""Proposals of a step that are kept, as they rest in every checkpoint; all are counted."""
+"""The most findings of a step that are kept, as every checkpoint has them; all are counted."""
 
 
 Counts = dict[str, StepCounts]
-"""By step."""
+"""Counts by step."""
 
 
 def add_counts(old: Counts, new: Counts | None) -> Counts:
-    """A reducer: what several batches did, added up; None begins anew."""
+    """Add up the counts of batches, as a reducer; None begins anew."""
     if new is None:
         return {}
     both = (old, new)
@@ -52,7 +52,7 @@ def _sum_batches(batches: Sequence[StepCounts]) -> StepCounts:
 
 
 def total(counts: Counts, verdict: LineVerdict) -> int:
-    """How many memories a verdict was given, in all steps."""
+    """Count the memories with a verdict in all steps."""
     return sum(
         number
         for step_counts in counts.values()
@@ -70,58 +70,58 @@ class ReportLine(NamedTuple):
 
 
 class NearMiss(NamedTuple):
-    """A memory that lacks but one thing to be promoted."""
+    """A memory that lacks only one thing to be promoted."""
 
     namespace: tuple[str, ...]
     key: str
     reason: str
 
     def __str__(self) -> str:
-        """Such as `k7: it lacks: projects 1 >= 2 no`."""
+        """Return a line such as `k7: it lacks: projects 1 >= 2 no`."""
         return f"{printable_line(self.key)}: {self.reason}"
 
 
 class Credit(NamedTuple):
-    """What outcomes say of a memory that was learned."""
+    """The verdict of outcomes on a memory that was learned."""
 
     verdict: CreditVerdict
     """`helps` if runs do better with it, `harms` if they do or seem to do worse, or `unknown`."""
     namespace: tuple[str, ...]
     key: str
     content: str
-    """How what it says begins."""
+    """The beginning of its text."""
     reason: str
-    """With how many runs succeeded with it, and without it."""
+    """The reason, with the numbers of runs that succeeded with it, and without it."""
 
     def __str__(self) -> str:
-        """Such as `[a3f9k2] Restart the mailer first: runs do better with it (…)`."""
+        """Return a line such as `[a3f9k2] Restart the mailer first: runs do better with it (…)`."""
         handle = bracket_handle(handle_of(self.namespace, self.key))
         return f"{handle} {printable_line(self.content)}: {self.reason}"
 
 
 class ProposedPair(NamedTuple):
-    """Two memories that are near, and of which nobody has judged; both are unchanged."""
+    """Two near memories that nobody has judged yet; both are unchanged."""
 
     step: str
     """`merge`: they may say the same. `supersede`: the other one may contradict it, or say the
-    same. `promote`: the other one is near to what is promoted, or lacks one thing for that, and
-    says the same or the opposite; if the same, it would count."""
+    same. `promote`: the first one is promoted, or lacks one thing for that. The other one is near,
+    and says the same or the opposite; if the same, it would count."""
     namespace: tuple[str, ...]
     key: str
     other_namespace: tuple[str, ...]
     other_key: str
     reason: str
     near: float | None = None
-    """How near the two are, in 0…1; None where that is not the reason."""
+    """The nearness of the two, in 0…1; None where that is not the reason."""
 
     def __str__(self) -> str:
-        """Such as `port, new port: a newer one may contradict it, or say the same`."""
+        """Return a line, as `port, new port: a newer one may contradict it, or say the same`."""
         return f"{printable_line(self.key)}, {printable_line(self.other_key)}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationReport:
-    """What a cycle did, and why.
+    """The report of a cycle: counts by step, verdict and reason, and the memories that it names.
 
     Example:
         ```python
@@ -135,28 +135,27 @@ class ConsolidationReport:
     tenant: str
     cycle: str
     started_at: datetime
-    """UTC; everything was judged as of then."""
+    """The moment, in UTC, as of which everything was judged."""
     finished_at: datetime
     lines: tuple[ReportLine, ...]
-    """In the order of the steps, then of verdicts and reasons."""
+    """The counts in the order of the steps, then of verdicts and reasons."""
     moves: tuple[str, ...]
-    """What `learning.rollback` takes."""
+    """Moves that `learning.rollback` takes."""
     proposed: tuple[ProposedPair, ...] = ()
-    """What is near and was left to somebody, each pair once, the nearest first, 1,000 of a step:
-    `supersede` acts on it, or a model."""
+    """Near pairs that are left to somebody, each once, the nearest first, at most 1,000 of a step.
+    Act on them by `supersede`, or name a model."""
     near_misses: tuple[NearMiss, ...] = ()
-    """What lacks but one thing to be promoted, and which."""
+    """Memories that lack only one thing to be promoted, and what they lack."""
     credit: tuple[Credit, ...] = ()
-    """What helps, what harms and of what that is not known: of what was learned and some runs went
-    without."""
+    """The effect of learned memories that some runs went without."""
     skipped: str | None = None
-    """Why nothing was done at all."""
+    """The reason if nothing was done at all."""
     taken_over: bool = False
-    """Whether somebody else took the tenant over meanwhile; the rest is left to them."""
+    """True if somebody else took the tenant over meanwhile; the rest is left to them."""
 
     @classmethod
     def of(cls, state: Mapping[str, Any] | None) -> ConsolidationReport:
-        """Read it from a graph's state, or from what is under its key `consolidated`.
+        """Read a report from a graph's state, or from the value of its key `consolidated`.
 
         Raises:
             InvalidInputError: if no cycle has ended yet.
@@ -183,19 +182,19 @@ class ConsolidationReport:
         )
 
     def count(self, step: str, verdict: LineVerdict = "done") -> int:
-        """How many memories a step dealt with so."""
+        """Count the memories that a step gave this verdict."""
         return sum(
             line.memories for line in self.lines if (line.step, line.verdict) == (step, verdict)
         )
 
     @property
     def expired_unread(self) -> int:
-        """How many memories it removed whose time was over before anybody had read them."""
+        """Count the expired memories that it removed before anybody had read them."""
         gone = [line for line in self.lines if (line.step, line.verdict) == (Expire.name, "done")]
         return sum(line.memories for line in gone if line.reason == UNREAD)
 
     def __str__(self) -> str:
-        """What it was, and a table: one line a step, verdict and reason; then what it names."""
+        """Return a head, a line for each step, verdict and reason, then the named memories."""
         rows = [
             f"  {line.step:<10} {line.verdict:<5} {line.memories:>7,}  {line.reason}"
             for line in self.lines
@@ -203,7 +202,7 @@ class ConsolidationReport:
         return "\n".join([self._head(), *rows, *(f"  {line}" for line in self._listed_lines())])
 
     def _listed_lines(self) -> Iterator[str]:
-        """The first of what is credited, of what is proposed and of near misses."""
+        """Yield the first lines of credit, of proposed pairs and of near misses."""
         for verdict in CREDITS:
             credited = [
                 f"demote     {verdict}: {credit}"
@@ -227,7 +226,7 @@ class ConsolidationReport:
 
 
 def _first_lines(lines: Sequence[str], most: int, where: str) -> Iterator[str]:
-    """The first of several lines, and how many more there are."""
+    """Yield the first of several lines, and how many more there are."""
     yield from lines[:most]
     if len(lines) > most:
         yield f"and {len(lines) - most:,} more: see {where}"
@@ -236,7 +235,10 @@ def _first_lines(lines: Sequence[str], most: int, where: str) -> Iterator[str]:
 def _sort_findings(
     tenant: str, counts: Counts
 ) -> tuple[list[ProposedPair], list[NearMiss | Credit]]:
-    """Findings of two memories, each pair once, the nearest first; and of one by itself."""
+    """Split findings into those of two memories and those of one.
+
+    Each pair is there once, the nearest first.
+    """
     pairs: dict[frozenset[object], ProposedPair] = {}
     alone: dict[NearMiss | Credit, None] = {}
     every = (

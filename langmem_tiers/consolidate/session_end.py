@@ -1,8 +1,7 @@
-"""A session ends: what it noted becomes memories of its project, and the notes are cleared.
+"""The end of a session: its notes become memories of its project, and are cleared.
 
-A note is a memory of type `working`. Lifted notes, and a digest of all of them, are kept in one
-transaction with their removal, so that whatever happens the notes are there, or what became of
-them.
+A note is a memory of type `working`. One transaction stores the lifted notes and a digest of all,
+and removes the notes. So either the notes are there, or the memories that replace them.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ ENDED = "its session ended"
 WORKING = "working"
 """The memory type that a session's end clears."""
 DIGEST_LENGTH = 8_000
-"""Characters of a digest, beyond which it goes on in another memory."""
+"""The most characters of a digest; a longer one goes on in another memory."""
 SHORT_LENGTH = 80
-"""Characters of a note in the digest that is stored for itself."""
+"""The most characters of a lifted note in the digest, as it is stored for itself."""
 MIN_IMPORTANCE = 0.7
-"""The importance, as somebody told it, from which on a note is lifted."""
+"""The stated importance from which on a note is lifted."""
 PINNED = "it is pinned"
 RECALLED = "it was recalled in more than one turn"
 STATED = "the user stated it"
@@ -56,29 +55,28 @@ _EXCLUDED_STATES = ("retracted", "suspect", "quarantined")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionReport:
-    """What became of a session that has ended."""
+    """The report of a session that has ended."""
 
     session_id: str
     semantic: tuple[str, ...] = ()
-    """Keys of what was lifted: it is known in other sessions."""
+    """Keys of the lifted memories, which other sessions recall."""
     episodic: tuple[str, ...] = ()
-    """Keys of the digest: what happened. A long one has several parts."""
+    """Keys of the digest of events. A long one has several parts."""
     cleared: int = 0
     """Memories of type `working` that were removed."""
     risen: int = 0
     """Memories of other types that moved from short_term to working."""
     moves: tuple[str, ...] = ()
-    """What `learning.rollback` takes, one for each that has risen."""
+    """Moves that `learning.rollback` takes, one for each memory that has risen."""
     reasons: Mapping[str, int] = field(default_factory=dict)
-    """Why something was lifted, and how often."""
+    """The reasons for which notes were lifted, with their numbers."""
     not_kept: Mapping[str, int] = field(default_factory=dict)
-    """Why a note is in the digest alone, and how often."""
+    """The reasons why notes are in the digest alone, with their numbers."""
     expired_unread: int = 0
-    """Memories of the session that had expired before anybody read them, as far as they are still
-    to be removed."""
+    """Memories of the session that expired before anybody read them, and are not removed yet."""
 
     def __str__(self) -> str:
-        """What was kept, cleared and moved, in one line, and one for each reason."""
+        """Return a line with the counts, and one for each reason."""
         head = (
             f"session {self.session_id}: {self.cleared} notes cleared, {len(self.semantic)} kept, "
             f"{len(self.episodic)} digest{'s' if len(self.episodic) != 1 else ''}, "
@@ -91,30 +89,30 @@ class SessionReport:
 
 
 class EndedSession(NamedTuple):
-    """A session that has ended, and how to go about it."""
+    """A session that has ended, and the options for its end."""
 
     cycle: Cycle
     session: str
     projects: Sequence[str] | None
-    """Those whose session it is, an empty name for none; None for all."""
+    """The projects of the session, an empty name for none; None for all."""
     namespaces: Sequence[str]
-    """Its own, as the database names them."""
+    """The session's own, in the database's form."""
     user_id: str | None
-    """Who ends it: what is another user's stays."""
+    """The user who ends it; memories of other users stay."""
     summariser: Summariser | None = None
     stated: bool = False
-    """Whether what the user stated is lifted too, as the specification's hook does."""
+    """Lift statements of the user too, as the specification's hook does."""
 
     @property
     def params(self) -> dict[str, Any]:
-        """Whose session it is, as statements ask for it."""
+        """Return the parameters by which statements find the session."""
         projects = None if self.projects is None else list(self.projects)
         whose = {"session": self.session, "projects": projects, "user_id": self.user_id}
         return {**self.cycle.params, **whose}
 
 
 class ReadVersion(NamedTuple):
-    """A memory as it was read."""
+    """The version and state of a memory when it was read."""
 
     id: int
     namespace: str
@@ -124,7 +122,7 @@ class ReadVersion(NamedTuple):
 
     @classmethod
     def of(cls, memories: Sequence[StoredMemory]) -> list[ReadVersion]:
-        """These, as they were read."""
+        """Return the versions of memories."""
         return [
             cls(memory.id, memory.namespace, memory.key, memory.version, memory.state)
             for memory in memories
@@ -132,78 +130,84 @@ class ReadVersion(NamedTuple):
 
 
 class KeptMemory(NamedTuple):
-    """A memory that a session leaves, in working."""
+    """A memory in working that is stored at a session's end."""
 
     namespace: str
     key: str
     value: dict[str, Any]
     reason: str | None = None
-    """Why it is lifted; None of a digest."""
+    """The reason why it is lifted; None for a digest."""
     sources: Sequence[Sequence[str]] = ()
-    """What stays of that, by stored namespace and key."""
+    """Its sources that stay, by stored namespace and key."""
 
 
 class SessionContents(NamedTuple):
-    """What a session left."""
+    """The memories of an ended session, and what becomes of them."""
 
     notes: list[StoredMemory]
-    """What is cleared."""
+    """Notes to clear."""
     kept: list[KeptMemory]
+    """Memories to store in their place."""
     passed_over: list[str]
-    """Why each of the notes that are not kept is not."""
+    """The reason for each note that is not lifted."""
     rising: list[StoredMemory]
     remarks: list[StoredMemory]
-    """What else was said in it and a model read; it stays."""
+    """Other memories that were said in it, and that the summariser read; they stay."""
     expired_unread: int
-    """How many there are that expired before anybody read them."""
+    """Memories that expired before anybody read them."""
 
 
 @retried_on_conflict
 def end_session(ended: EndedSession) -> Flow[SessionReport]:
-    """Keep what is worth it, clear the notes and let the rest rise, in one transaction.
+    """Keep important notes, clear all notes and let the rest rise, in one transaction.
 
     Raises:
         ModelError: if the summariser gave nothing usable; nothing was changed.
         ConflictError: if the session went on meanwhile, ten times.
     """
-    left, cycle = (yield from read_session(ended)), ended.cycle
-    moves = [steps.move_id(cycle, "session_end", memory.id) for memory in left.rising]
-    if left.notes or left.rising or left.remarks:
-        recorded = read_event_calls(cycle, [memory.id for memory in left.remarks])
-        if left.rising:
+    contents, cycle = (yield from read_session(ended)), ended.cycle
+    moves = [steps.move_id(cycle, "session_end", memory.id) for memory in contents.rising]
+    if contents.notes or contents.rising or contents.remarks:
+        recorded = read_event_calls(cycle, [memory.id for memory in contents.remarks])
+        if contents.rising:
             rise = {
                 **cycle.params,
-                "ids": [memory.id for memory in left.rising],
+                "ids": [memory.id for memory in contents.rising],
                 "events": moves,
                 "reasons": [ENDED for _ in moves],
                 "ttl": cycle.options.tier_ttl.get(Tier.WORKING),
             }
             recorded.insert(0, Call("record_rises", rise))
-        notes, stay = ReadVersion.of(left.notes), ReadVersion.of([*left.rising, *left.remarks])
-        if not (yield from store_kept(cycle, left.kept, notes, stay, recorded=recorded)):
+        notes, stay = (
+            ReadVersion.of(contents.notes),
+            ReadVersion.of([*contents.rising, *contents.remarks]),
+        )
+        if not (yield from store_kept(cycle, contents.kept, notes, stay, recorded=recorded)):
             raise ConflictError(f"the session {ended.session!r} went on meanwhile: end it again")
     return SessionReport(
         session_id=ended.session,
-        semantic=tuple(kept.key for kept in left.kept if kept.reason is not None),
-        episodic=tuple(kept.key for kept in left.kept if kept.reason is None),
-        cleared=len(left.notes),
-        risen=len(left.rising),
+        semantic=tuple(kept.key for kept in contents.kept if kept.reason is not None),
+        episodic=tuple(kept.key for kept in contents.kept if kept.reason is None),
+        cleared=len(contents.notes),
+        risen=len(contents.rising),
         moves=tuple(moves),
-        reasons=steps.count_reasons(kept.reason for kept in left.kept if kept.reason is not None),
-        not_kept=steps.count_reasons(left.passed_over),
-        expired_unread=left.expired_unread,
+        reasons=steps.count_reasons(
+            kept.reason for kept in contents.kept if kept.reason is not None
+        ),
+        not_kept=steps.count_reasons(contents.passed_over),
+        expired_unread=contents.expired_unread,
     )
 
 
 def read_notes(ended: EndedSession) -> Flow[list[StoredMemory]]:
-    """What a session has noted so far, in order; what never was so is left out."""
+    """Return the notes of a session so far, in order, without those in `_EXCLUDED_STATES`."""
     memories, _ = yield from _read_memories(ended)
     notes = [memory for memory in memories if memory.memory_type == WORKING]
     return [note for project in notes_by_project(ended.session, notes) for note in project.notes]
 
 
 def _read_memories(ended: EndedSession) -> Flow[tuple[list[StoredMemory], int]]:
-    """The notes of a session and what else of it is in short_term; and what expired unread."""
+    """Return the session's notes and memories in short_term, and how many expired unread."""
     own = list(ended.namespaces)
     rows = yield from rows_of("session_memories", **ended.params, namespaces=own)
     memories = yield from steps.read_memories(
@@ -213,7 +217,7 @@ def _read_memories(ended: EndedSession) -> Flow[tuple[list[StoredMemory], int]]:
 
 
 def read_session(ended: EndedSession) -> Flow[SessionContents]:
-    """What a session left, and what is to be kept of it; a summariser is asked here."""
+    """Read the memories of a session and choose those to keep; a summariser is asked here."""
     memories, expired_unread = yield from _read_memories(ended)
     notes = [memory for memory in memories if memory.memory_type == WORKING]
     rising = [
@@ -223,7 +227,7 @@ def read_session(ended: EndedSession) -> Flow[SessionContents]:
     rows = yield from rows_of("recalled_again", tenant=ended.cycle.tenant, ids=ids)
     recalled, remarks = frozenset(row[0] for row in rows), list[StoredMemory]()
     summariser = ended.summariser
-    if summariser is not None and ended.session:  # what else was said in it: each thing once
+    if summariser is not None and ended.session:  # other memories that were said in it, each once
         rows = yield from rows_of("session_said", **ended.params)
         remarks = yield from steps.read_memories(ended.cycle, [row[0] for row in rows])
     kept: list[KeptMemory] = []
@@ -231,8 +235,7 @@ def read_session(ended: EndedSession) -> Flow[SessionContents]:
     for project in notes_by_project(ended.session, notes, recalled, remarks):
         summary: Summary | None = None
         if summariser is not None:
-            summed_up = project.summarised
-            summary = yield from ask_model(summariser, summed_up)
+            summary = yield from ask_model(summariser, project.summarised)
         lifted, others = yield from off_loop(
             partial(choose_kept, project, summary, stated=ended.stated),
             sum(len(note.content) for note in project.notes),
@@ -251,10 +254,10 @@ def store_kept(
     recorded: Sequence[Call] = (),
     asked: Sequence[Call] = (),
 ) -> Flow[bool]:
-    """Store what is kept and clear the notes, in one transaction, if all is as it was read.
+    """Store memories and clear the notes, in one transaction, if all are as they were read.
 
-    What rises and what was read of what is to `stay` is `recorded` with it. A guard that is `asked`
-    says whether the cycle may write.
+    The transaction makes the calls `recorded` too, about memories that `stay`. Guards in `asked`
+    check that the cycle may write. Return False if something changed.
     """
     involved = [*notes, *stay]
     gone = [
@@ -288,7 +291,7 @@ def store_kept(
 
 
 def kept_writes(cycle: Cycle, memories: Sequence[KeptMemory]) -> list[Write]:
-    """The puts of what is memory."""
+    """Return the writes that store these memories."""
     return [
         replace(
             write_of(
@@ -305,40 +308,40 @@ def kept_writes(cycle: Cycle, memories: Sequence[KeptMemory]) -> list[Write]:
 
 
 def read_event_calls(cycle: Cycle, ids: Sequence[int]) -> list[Call]:
-    """That a model has read these."""
+    """Return the call that records that a model has read these memories."""
     events = [steps.move_id(cycle, "read", id_) for id_ in ids]
     params = {**cycle.params, "ids": ids, "events": events, "reason": ENDED}
     return [Call("record_reads", params)] if ids else []
 
 
-# ---- what is kept of notes: what is lifted, and all of it as a digest -------------------------
+# ---- memories made of notes: lifted notes, concepts, and a digest of all ----------------------
 
 
 class ProjectNotes(NamedTuple):
     """The notes of a session in one project, in order."""
 
     namespace: str
-    """The project's, or of a user's own in it, as the database names it."""
+    """The project's, or a user's own in it, in the database's form."""
     session: str
     notes: tuple[StoredMemory, ...]
     recalled: frozenset[int] = frozenset()
-    """Those that were recalled in more than one turn."""
+    """Ids of the notes that were recalled in more than one turn."""
     remarks: tuple[StoredMemory, ...] = ()
-    """What else was said in it, which stays as it is."""
+    """Other memories that were said in it; they stay as they are."""
 
     @property
     def summarised(self) -> list[StoredMemory]:
-        """All that is summed up, in order."""
+        """Return all memories that are summed up, in order."""
         return sorted((*self.notes, *self.remarks), key=_time_order)
 
     def kept_key(self, kind: str, which: str | int) -> str:
-        """Name what is kept of these very notes, the same each time."""
+        """Return a key for a memory made of these very notes, the same each time."""
         notes = [[memory.namespace, memory.key, memory.version] for memory in self.summarised]
         name = [kind, which, self.namespace, self.session, notes]
         return str(uuid5(NAMESPACE_OID, json.dumps(name)))
 
     def kept_sources(self, memories: Sequence[StoredMemory]) -> list[tuple[str, str]]:
-        """Which of these stay, so that what is drawn from them can be taken back with them."""
+        """Return the places of sources that stay: their retraction reaches what came from them."""
         ids = {memory.id for memory in self.remarks}
         return [(memory.namespace, memory.key) for memory in memories if memory.id in ids]
 
@@ -349,7 +352,7 @@ def notes_by_project(
     recalled: frozenset[int] = frozenset(),
     remarks: Iterable[StoredMemory] = (),
 ) -> list[ProjectNotes]:
-    """Notes, and what else was said, by their project. What never was so is left out."""
+    """Group notes and remarks by their project, without those in `_EXCLUDED_STATES`."""
     others = {memory.id: memory for memory in remarks}
     memories = sorted(
         (memory for memory in (*notes, *others.values()) if memory.state not in _EXCLUDED_STATES),
@@ -367,24 +370,24 @@ def notes_by_project(
 def choose_kept(
     project: ProjectNotes, summary: Summary | None = None, *, stated: bool = False
 ) -> tuple[list[KeptMemory], list[str]]:
-    """Return what is kept of notes, and why each of the others is not lifted.
+    """Return the memories to keep of notes, and why each other note is not lifted.
 
-    Those that are lifted are kept once each, and a digest of all; those that say the same and are
-    not lifted are told of once.
+    Each lifted note is kept once, and a digest has all of them. Equal notes that are not lifted
+    count once.
 
-    A note is lifted by the first of these that holds: it is pinned, somebody told that it is
-    important, or it was recalled in more than one turn. Where what the user `stated` is lifted too
-    and no model says what was learned, so is each note of the user's that does not ask. The keys
-    follow from the notes alone, so that the same notes, as a retry finds them, are stored once.
+    A note is lifted for the first reason that holds: it is pinned, somebody told that it is
+    important, or it was recalled in more than one turn. With `stated`, and without a summary, each
+    note of the user's that asks nothing is lifted too. The keys follow from the notes alone, so
+    that a retry stores the same notes once.
     """
     facts: list[KeptMemory] = []
     passed_over: list[str] = []
-    same: dict[object, list[StoredMemory]] = {}
+    notes_by_text: dict[object, list[StoredMemory]] = {}
     for note in project.notes:
-        if note.state is None:  # those together that one speaker noted in equal texts
+        if note.state is None:  # equal texts of one speaker are lifted together
             who = note.speaker, source_of(note.value), trust_of(note.value)
-            same.setdefault((normalise(note.content), *who), []).append(note)
-    for equal_notes in same.values():
+            notes_by_text.setdefault((normalise(note.content), *who), []).append(note)
+    for equal_notes in notes_by_text.values():
         why = _lift_reason(equal_notes, project.recalled, stated=stated and summary is None)
         if why is None:
             passed_over.append(NO_REASON)
@@ -403,12 +406,12 @@ def _time_order(memory: StoredMemory) -> tuple[datetime, int, int]:
 
 
 def user_suffix(user_id: str | None) -> str:
-    """The end of a namespace that is a user's own, behind the project's label; else nothing."""
+    """Return the end of a user's own namespace, behind the project's label; else nothing."""
     return "".join(f"{label}." for label in user_labels(user_id))
 
 
 def _project_namespace(memory: StoredMemory) -> str:
-    """The namespace of its project, or of its user's own in it."""
+    """Return the namespace of its project, or of its user's own in it."""
     label, dot, _ = memory.namespace.partition(".")
     own = user_suffix(memory.user_id)
     if dot and f"{label}." != own:
@@ -421,9 +424,9 @@ def _project_namespace(memory: StoredMemory) -> str:
 def _lift_reason(
     notes: Sequence[StoredMemory], recalled: frozenset[int], *, stated: bool
 ) -> str | None:
-    """Why a note is lifted that these tell together; None if it is not.
+    """Return why equal notes are lifted; None if they are not.
 
-    Where what the user `stated` counts, a note that ends with a question mark does not.
+    With `stated`, a statement of the user suffices; a note that ends with a question mark is none.
     """
     if any(note.value.get("pinned") is True for note in notes):
         return PINNED
@@ -444,7 +447,7 @@ def _lift_reason(
 
 
 def _fact_value(notes: Sequence[StoredMemory]) -> dict[str, Any]:
-    """The value of a memory that says what these do, in the words of the first."""
+    """Return the value of a memory that stands for equal notes, in the words of the first."""
     first = notes[0]
     value = {name: entry for name, entry in first.value.items() if name not in ("turn", "text")}
     return {
@@ -460,7 +463,7 @@ def _fact_value(notes: Sequence[StoredMemory]) -> dict[str, Any]:
 def _concept_memories(
     project: ProjectNotes, summary: Summary, known_texts: set[str]
 ) -> Iterator[KeptMemory]:
-    """What a model learned, but for what says the same as what is stored anyhow."""
+    """Make memories of what a model learned, without texts that are stored anyhow."""
     for concept in summary.concepts:
         if normalise(concept.content) in known_texts:
             continue
@@ -478,16 +481,16 @@ def _concept_memories(
 
 
 def _derived_value(sources: Sequence[StoredMemory], content: str, kind: str) -> dict[str, Any]:
-    """The value of a memory that tells of these: their tags, and what all say of their session."""
-    whose = {}
+    """Return the value of a memory from sources: their tags, and the ids that all of them share."""
+    owners = {}
     for name in ("project_id", "session_id", "agent_id"):
         names = {
             source.value.get(name) for source in sources if isinstance(source.value.get(name), str)
         }
         if len(names) == 1:
-            whose[name] = names.pop()
+            owners[name] = names.pop()
     return {
-        **whose,
+        **owners,
         **provenance_of(source.value for source in sources),
         "content": content,
         "memory_type": kind,
@@ -498,7 +501,7 @@ def _derived_value(sources: Sequence[StoredMemory], content: str, kind: str) -> 
 
 
 def _common_fields(memories: Sequence[StoredMemory], *, rated: bool = True) -> dict[str, Any]:
-    """The tags of all, and the highest importance that was told, if there are any."""
+    """Return the tags of all and the highest stated importance, if there are any."""
     lists = (memory.value.get("tags") for memory in memories)
     tags = [tag for some in lists if isinstance(some, list) for tag in some if isinstance(tag, str)]
     importances = [
@@ -509,7 +512,7 @@ def _common_fields(memories: Sequence[StoredMemory], *, rated: bool = True) -> d
 
 
 def _fact_metadata(metadata: object) -> dict[str, Any]:
-    """The metadata of what was learned: that it is a fact, if nobody told of which kind it is."""
+    """Return the metadata of a lifted memory; its category is "fact" unless somebody told one."""
     own = metadata if isinstance(metadata, Mapping) else {}
     return {"category": "fact", **own, "promoted_from": WORKING}
 
@@ -517,7 +520,10 @@ def _fact_metadata(metadata: object) -> dict[str, Any]:
 def _digest_memories(
     project: ProjectNotes, lifted: set[str], summary: Summary | None
 ) -> Iterator[KeptMemory]:
-    """What happened, in order; in several parts if it is long. What stays is not told again."""
+    """Make the digest of the notes, in order; a long one has several parts.
+
+    Remarks stay by themselves, so no line repeats them.
+    """
     parts = list(
         batches((_digest_line(note, lifted) for note in project.notes), len, DIGEST_LENGTH)
     ) or [[]]
@@ -543,7 +549,7 @@ def _digest_memories(
 
 
 def _digest_line(note: StoredMemory, lifted: set[str]) -> str:
-    """A note in the digest: in short if it is stored for itself, else in its own words."""
+    """Return a note's line in the digest: shortened if it is stored for itself, else whole."""
     content = _shorten_note(note.content) if note.content in lifted else note.content
     who = f"{note.speaker}: " if note.speaker else ""
     return f"- {note.happened_at.astimezone(UTC):%Y-%m-%d %H:%M} {who}{content}"

@@ -1,9 +1,8 @@
-"""What a cycle is made of: steps, each of which selects, proposes and applies.
+"""The steps of a cycle: each one selects, proposes and applies.
 
-Everything that goes from one part to the next is plain data, as it rests in a checkpoint between
-them. `select` and `propose` only read; `apply` is one transaction for its decisions, and doing it
-again changes nothing. Batches are judged apart: `reviewed` says what of their proposals can stand
-together.
+Plain data goes from one part to the next, as checkpoints keep it in between. `select` and `propose`
+only read. `apply` is one transaction for its decisions; done again it changes nothing. Batches are
+judged apart, and `combine_proposals` picks the decisions that can stand together.
 """
 
 from __future__ import annotations
@@ -28,128 +27,128 @@ GONE = "it was deleted meanwhile"
 CHANGED = "it changed meanwhile"
 TARGET_CHANGED = "the other one changed meanwhile"
 GRACE = timedelta(minutes=1)
-"""How long a write may take from its beginning, which dates it, to its commit. What changed that
-shortly before a cycle is looked at by the next one as well."""
+"""The time that a write may take from its beginning, which dates it, to its commit. The next cycle
+looks again at memories that changed so shortly before this one."""
 
 
 class Cycle(NamedTuple):
-    """What holds for a whole cycle. All of it is fixed when the cycle begins."""
+    """The constants of a cycle. All of them are fixed when the cycle begins."""
 
     tenant: str
-    """As the database names it: `MemoryContext.root`."""
+    """The tenant in the database's form: `MemoryContext.root`."""
     cycle: str
-    """Names the cycle; what it writes is named after it, so that doing it again is known."""
+    """The name of the cycle. Its writes are named after it, so that a repetition is recognised."""
     moment: Moment
-    """When it began, by which everything is judged and dated."""
+    """The beginning, by which everything is judged and dated."""
     options: StoreOptions
     fence: int | None = None
-    """Of the lease under which it runs; None asks that nobody holds one."""
+    """The fence of the lease under which it runs; None requires that nobody holds one."""
     ended: frozenset[str] = frozenset()
-    """Namespaces of sessions that have ended, as the database names them; all of theirs rises."""
+    """Namespaces of ended sessions, in the database's form; all of their memories rise."""
 
     @property
     def params(self) -> dict[str, Any]:
-        """What most statements of a step ask for."""
+        """Return the parameters that most statements of a step take."""
         now, alive_at = self.moment.now, self.moment.alive_at
         return {"tenant": self.tenant, "now": now, "alive_at": alive_at}
 
     @property
     def guard(self) -> Call:
-        """The call that asks whether it may write; its answer holds until the transaction ends."""
+        """Return the call that asks if it may write; the answer holds for the transaction."""
         return Call("guard_lease", {**self.params, "fence": self.fence})
 
     @property
     def idle_since(self) -> datetime | None:
-        """Since when a session has been idle that ends for it; None if none does."""
+        """Return the time since which a session is idle that ends for it; None if none ends so."""
         idle = self.options.session_idle
         return None if idle is None else self.moment.now - timedelta(minutes=idle)
 
 
 class StepDecision(TypedDict):
-    """What is to become of a memory."""
+    """A step's decision on a memory."""
 
     id: int
     namespace: str
     key: str
     version: str
-    """Its `updated_at` (ISO 8601, UTC) when it was judged; changed since, it is left alone."""
+    """Its `updated_at` (ISO 8601, UTC) when it was judged. If it changed since, it stays."""
     reason: str
-    """In words that many share: the report counts by them."""
+    """The reason in words that many share: the report counts by them."""
     target: int | None
     """The memory that it lives on in, or that supersedes it."""
     target_namespace: str | None
     target_key: str | None
     target_version: str | None
     detail: dict[str, Any]
-    """What the step alone reads."""
+    """Data for the step alone."""
 
 
 class StepFinding(TypedDict):
-    """What a rule found of one memory or two, and nobody has judged: nothing becomes of it."""
+    """A step's finding on one memory or two, for somebody to judge; it changes nothing."""
 
     namespace: str
     key: str
     target_namespace: str | None
     target_key: str | None
-    """Of the one that the rule would have had it live on in, end at, or counted with it."""
+    """Key of the memory in which it may live on, which may end it, or which may count with it."""
     reason: str
     near: NotRequired[float]
-    """How near the two are, in 0…1."""
+    """The nearness of the two, in 0…1."""
     credit: NotRequired[str]
-    """What outcomes say of it: `helps`, `harms` or `unknown`."""
+    """The verdict of outcomes on it: `helps`, `harms` or `unknown`."""
     content: NotRequired[str]
-    """How what it says begins, where the report says so."""
+    """The beginning of its text, where the report prints it."""
 
 
 class Proposal(TypedDict):
-    """What a step would do with a batch."""
+    """A step's decisions on a batch, which are not carried out yet."""
 
     decisions: list[StepDecision]
     kept: dict[str, int]
-    """How many memories stay as they are, by reason."""
+    """Counts of memories that stay as they are, by reason."""
     findings: NotRequired[list[StepFinding]]
-    """What it would not do by itself, for the report."""
+    """Findings that the step does not act on by itself, for the report."""
 
 
 class StepCounts(TypedDict, total=False):
-    """What became of the memories that a step looked at, by reason."""
+    """Counts of the memories that a step looked at, by reason."""
 
     done: dict[str, int]
-    """Carried out."""
+    """Decisions that were carried out."""
     left: dict[str, int]
-    """Decided, and not carried out: they changed meanwhile."""
+    """Decisions that were not carried out, as the memories changed meanwhile."""
     kept: dict[str, int]
-    """They stay as they are."""
+    """Memories that stay as they are."""
     moves: list[str]
-    """What `learning.rollback` takes."""
+    """Moves that `learning.rollback` takes."""
     findings: list[StepFinding]
-    """What was found and left to somebody's judgement."""
+    """Findings for somebody to judge."""
 
 
 class CycleStep(Protocol):
-    """One thing that a cycle does. Each flow is driven in a unit of work of its own."""
+    """One thing that a cycle does. Each of its flows runs as a unit of its own."""
 
     name: str
     notes_seen: bool = False
-    """True of one that looks at what changed since the last cycle, and notes what it has seen."""
+    """True if the step looks at changes since the last cycle, and notes up to when it has."""
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """The next memories to look at: ids above `after`, ascending."""
+        """Return the next memories to look at: ids above `after`, ascending."""
         ...
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """What is to become of these; models are asked here, outside any transaction."""
+        """Decide on these memories; models are asked here, outside any transaction."""
         ...
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
-        """Carry out decisions in one transaction, those whose memories are still as judged."""
+        """Carry out decisions in one transaction, if their memories are still as judged."""
         ...
 
     def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
         """Note that everything was seen up to the cycle's moment, if the step notes that.
 
-        Answers how many memories stay that were not selected, by reason, if the step knows. A step
-        that finds what is next by what is stored has nothing to note.
+        Return how many memories stay that were not selected, by reason, if the step knows. A step
+        that finds its next memories by stored data has nothing to note.
         """
         if self.notes_seen:
             yield from note_seen(cycle, self.name)
@@ -170,7 +169,7 @@ class VersionedRow(Protocol):
 
 
 def format_version(moment: datetime) -> str:
-    """A moment as decisions name it."""
+    """Return a moment in the form that decisions have."""
     return moment.astimezone(UTC).isoformat()
 
 
@@ -180,7 +179,7 @@ def make_decision(
     target: VersionedRow | None = None,
     detail: dict[str, Any] | None = None,
 ) -> StepDecision:
-    """That something is to become of a memory."""
+    """Return a decision on a memory."""
     return StepDecision(
         id=memory.id,
         namespace=memory.namespace,
@@ -201,7 +200,7 @@ def make_finding(
     other: tuple[str, str] | None = None,
     near: float | None = None,
 ) -> StepFinding:
-    """Report a memory, alone or beside `other` (its namespace and key), to which it is so near."""
+    """Return a finding on a memory, alone or beside `other` (namespace and key), `near` to it."""
     namespace, key = (None, None) if other is None else other
     finding = StepFinding(
         namespace=memory.namespace,
@@ -216,7 +215,7 @@ def make_finding(
 def count_decisions(
     decisions: Iterable[StepDecision], left: Mapping[int, str], moves: Iterable[str] = ()
 ) -> StepCounts:
-    """Count decisions as carried out, but those `left`: by id, each with the reason."""
+    """Count decisions as carried out, except for those `left`: by id, each with the reason."""
     return StepCounts(
         done=count_reasons(
             decision["reason"] for decision in decisions if decision["id"] not in left
@@ -227,12 +226,12 @@ def count_decisions(
 
 
 def count_reasons(reasons: Iterable[str]) -> dict[str, int]:
-    """How often each reason was given."""
+    """Count how often each reason was given."""
     return sum_counts([{reason: 1} for reason in reasons])
 
 
 def sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The sum of several counts by reason."""
+    """Add up several counts by reason."""
     total: dict[str, int] = {}
     for reasons in counts:
         for reason, number in reasons.items():
@@ -241,24 +240,24 @@ def sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 class CombinedProposals(NamedTuple):
-    """What becomes of the memories that several proposals are about; each of them is in one."""
+    """The combination of several proposals; each of their memories is in one of its parts."""
 
     decisions: list[StepDecision]
-    """What can be carried out together, in the order of ids."""
+    """Decisions that can be carried out together, in the order of ids."""
     rejudge: list[int]
-    """Ids of what is to be judged again when that is done, in order."""
+    """Ids of memories to judge again when that is done, in order."""
     kept: dict[str, int]
-    """How many stay as they are, by reason."""
+    """Counts of memories that stay as they are, by reason."""
     findings: list[StepFinding]
-    """What nobody has judged."""
+    """Findings for somebody to judge."""
 
 
 def combine_proposals(proposals: Sequence[Proposal], *, hands_over: bool) -> CombinedProposals:
-    """Which decisions can stand together.
+    """Combine proposals of batches: pick the decisions that can stand together.
 
-    Two batches may decide on the same memory, of which the first stands, and one may keep what
-    another decides on, which is then decided. Where a memory `hands_over` to its target, that one
-    must not go elsewhere at the same time: what was to live on in it is judged again.
+    If two batches decide on the same memory, the first decision stands. If one batch keeps a memory
+    on which another decides, the decision stands. If a memory `hands_over` to its target, the
+    target must not move at the same time: that memory is judged again.
     """
     gone: set[int] = set()
     needed: set[int] = set()
@@ -282,11 +281,11 @@ def combine_proposals(proposals: Sequence[Proposal], *, hands_over: bool) -> Com
     return CombinedProposals(standing, sorted(fallen - gone), kept, findings)
 
 
-# ---- stored memories, as steps read, hold and move them ---------------------------------------
+# ---- stored memories, as steps read, lock and move them ---------------------------------------
 
 
 class StoredMemory(NamedTuple):
-    """A memory that is judged; a row of stored_memories, the columns are in this order."""
+    """A memory that is judged: a row of stored_memories, with its columns in this order."""
 
     id: int
     namespace: str
@@ -302,44 +301,44 @@ class StoredMemory(NamedTuple):
     valid_to: datetime | None
     access_count: int
     home: str
-    """Where it is compared: its namespace, without its user and its session at the end."""
+    """The namespace in which it is compared: its own, without user and session at the end."""
     user_id: str | None = None
     turn: int | None = None
-    """Which one of its session it was said in, if it was."""
+    """The turn of its session in which it was said, if it was."""
 
     def __hash__(self) -> int:
         return self.id
 
     @property
     def version(self) -> str:
-        """As decisions name it."""
+        """Return its version in the form that decisions have."""
         return format_version(self.updated_at)
 
     @property
     def content(self) -> str:
-        """What it says."""
+        """Return its text."""
         return content_of(self.value)
 
     @property
     def importance(self) -> float | None:
-        """In 0…1, if somebody told."""
+        """Return its importance in 0…1, if somebody stated one."""
         importance: Any = self.value.get("importance")
         return importance if is_number(importance) else None
 
     @property
     def memory_type(self) -> str:
-        """Its kind."""
+        """Return its memory type."""
         return str(self.value.get("memory_type") or "episodic")
 
     @property
     def speaker(self) -> str | None:
-        """Who said it, if that was told."""
+        """Return who said it, if that was told."""
         speaker = self.value.get("speaker")
         return speaker if isinstance(speaker, str) else None
 
     @property
     def speaker_key(self) -> tuple[object, ...]:
-        """Who said it, by whom it came, how trusted: else whoever spoke in that session."""
+        """Return its source, trust and speaker; an unnamed speaker is one for each session."""
         by = source_of(self.value), trust_of(self.value)
         if self.speaker is not None:
             return *by, self.speaker
@@ -347,27 +346,27 @@ class StoredMemory(NamedTuple):
 
     @property
     def happened_at(self) -> datetime:
-        """When it happened, if that was told, else when it was stored."""
+        """Return when it happened, if that was told, else when it was stored."""
         return self.occurred_at or self.created_at
 
     @property
     def true_since(self) -> datetime:
-        """Since when it is true, as far as anybody told."""
+        """Return the beginning of its truth, as far as anybody told."""
         return self.valid_from or self.happened_at
 
     @property
     def record_order(self) -> tuple[datetime, int]:
-        """What is older comes first, the id breaking ties."""
+        """Return a sort key: the older record first, then the lower id."""
         return self.created_at, self.id
 
     @property
     def truth_order(self) -> tuple[datetime, datetime, int]:
-        """What was true earlier comes first; told at the same time, what was recorded first."""
+        """Return a sort key: the earlier beginning of truth first, then the older record."""
         return self.true_since, self.created_at, self.id
 
 
 class LockedMemory(NamedTuple):
-    """A memory as it is now; a row of hold_memories, the columns are in this order."""
+    """The present state of a memory: a row of hold_memories, with its columns in this order."""
 
     id: int
     updated_at: datetime
@@ -375,18 +374,18 @@ class LockedMemory(NamedTuple):
     state: str | None
     alive: bool
     lived_on: bool
-    """Whether it lives on in another one, or has: one that was demoted since."""
+    """True if it lives on in another memory, or did so in one that was demoted since."""
 
 
 class LockedRows(NamedTuple):
-    """What an `apply` goes by, in its transaction."""
+    """The rows that an `apply` has locked in its transaction."""
 
     memories: dict[int, LockedMemory]
     moves: dict[str, list[int] | None]
-    """Those that were written before, with what they moved to a target if that was several."""
+    """Moves that were written before; one of several memories to a target has their ids."""
 
     def is_done(self, move: str, decision: StepDecision) -> bool:
-        """Whether a decision was carried out before."""
+        """Return True if the decision was carried out before."""
         if decision["target"] is None or move not in self.moves:
             return move in self.moves
         sources = self.moves[move]
@@ -396,14 +395,14 @@ class LockedRows(NamedTuple):
 def select_ids(
     cycle: Cycle, statement: str, after: int, limit: int, **params: Any
 ) -> Flow[list[int]]:
-    """The ids that a statement finds above `after`, ascending."""
+    """Return the ids that a statement finds above `after`, ascending."""
     asked = {**cycle.params, "after": after, "limit": limit, **params}
     rows = yield from rows_of(statement, **asked)
     return [row[0] for row in rows]
 
 
 def read_memories(cycle: Cycle, ids: Iterable[int]) -> Flow[list[StoredMemory]]:
-    """These memories, by id."""
+    """Return these memories in the order of their ids."""
     rows = yield from rows_of("stored_memories", tenant=cycle.tenant, ids=sorted(set(ids)))
     return [StoredMemory(*row) for row in rows]
 
@@ -411,7 +410,7 @@ def read_memories(cycle: Cycle, ids: Iterable[int]) -> Flow[list[StoredMemory]]:
 def lock_rows(
     cycle: Cycle, decisions: Sequence[StepDecision], moves: Iterable[str] = ()
 ) -> Flow[LockedRows]:
-    """Lock what decisions are about, and see how it is now. The transaction stays open.
+    """Lock and read the memories of decisions. The transaction stays open.
 
     Raises:
         ConflictError (lease_lost): if somebody else consolidates the tenant.
@@ -439,7 +438,7 @@ def lock_rows(
 
 
 def move_id(cycle: Cycle, step: str, source: int, target: int | None = None) -> str:
-    """Names what a step does to a memory, the same each time it is done."""
+    """Return the name of a step's move of a memory, the same each time it is done."""
     return str(uuid5(NAMESPACE_OID, json.dumps([cycle.cycle, step, source, target])))
 
 
@@ -447,21 +446,21 @@ class MovingStep(CycleStep):
     """A step that moves memories, and can be asked to do so again: a move done before is done."""
 
     tiers: Collection[str] = (Tier.WORKING, Tier.LONG_TERM)
-    """Where a memory must still stand to be moved."""
+    """The tiers in which a memory must still be to be moved."""
     statement: str
-    """What carries decisions out, of their parameters."""
+    """The statement that carries decisions out."""
     target_states: Collection[str | None] = (None,)
-    """How that which it lives on in, or which supersedes it, must stand."""
+    """The states that a target may have."""
 
     def moves(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> dict[int, str]:
-        """The move of each memory, by id."""
+        """Name the move of each memory, by id."""
         return {
             decision["id"]: move_id(cycle, self.name, decision["id"], decision["target"])
             for decision in decisions
         }
 
     def conflict(self, held: LockedRows, decision: StepDecision, move: str) -> str | None:  # noqa: ARG002 - some look at it
-        """Why a decision cannot be carried out any more; None if it can."""
+        """Return why a decision cannot be carried out any more; None if it can."""
         memory = held.memories.get(decision["id"])
         if memory is None or not memory.alive:
             return GONE
@@ -483,27 +482,27 @@ class MovingStep(CycleStep):
         todo: Sequence[StepDecision],  # noqa: ARG002
         params: dict[str, Any],
     ) -> Sequence[Call]:
-        """The calls that carry out decisions, of these and of their parameters."""
+        """Return the calls that carry out decisions, given their parameters."""
         return [Call(self.statement, params)]
 
     @retried_on_conflict
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
-        """Move those that are as they were judged, in one transaction.
+        """Move the memories that are as they were judged, in one transaction.
 
         Raises:
             ConflictError (lease_lost): if somebody else consolidates the tenant.
         """
         moves = self.moves(cycle, decisions)
         held = yield from lock_rows(cycle, decisions, moves.values())
-        open_ = [
+        pending = [
             decision for decision in decisions if not held.is_done(moves[decision["id"]], decision)
         ]
-        against = {
+        conflicts = {
             decision["id"]: self.conflict(held, decision, moves[decision["id"]])
-            for decision in open_
+            for decision in pending
         }
-        left = {id_: why for id_, why in against.items() if why is not None}
-        todo = [decision for decision in open_ if decision["id"] not in left]
+        left = {id_: why for id_, why in conflicts.items() if why is not None}
+        todo = [decision for decision in pending if decision["id"] not in left]
         params = {
             **cycle.params,
             "ids": [decision["id"] for decision in todo],
@@ -519,7 +518,7 @@ class MovingStep(CycleStep):
 
 
 def note_seen(cycle: Cycle, step: str) -> Flow[None]:
-    """Note that everything that was there at the cycle's moment has been looked at.
+    """Note that the step has looked at everything up to the cycle's moment.
 
     Raises:
         ConflictError (lease_lost): if somebody else consolidates the tenant.
@@ -528,7 +527,7 @@ def note_seen(cycle: Cycle, step: str) -> Flow[None]:
 
 
 def note_cycle(cycle: Cycle) -> Flow[None]:
-    """The cycle has ended: by when it began the tenant's next one is due.
+    """Note that the cycle has ended: the tenant's next one is due by the beginning of this one.
 
     Raises:
         ConflictError (lease_lost): if somebody else consolidates the tenant.

@@ -25,38 +25,37 @@ _SUPERSEDED = "superseded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retraction:
-    """What a retraction did."""
+    """The result of a retraction."""
 
     key: str
     move: str
-    """What `learning.rollback` takes."""
+    """The move that `learning.rollback` takes."""
     suspects: tuple[str, ...] = ()
-    """Keys of what came from the memory, directly or not, and is suspect now."""
+    """Keys of memories that came from the retracted one, directly or not, and are suspect now."""
 
     def __str__(self) -> str:
-        """What was retracted, and how much is suspect."""
+        """Return the retracted key, and the number of suspects."""
         return f"{self.key} retracted; {len(self.suspects):,} memories became suspect"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restoration:
-    """What a restoration did."""
+    """The result of a restoration."""
 
     key: str
     state: str | None
-    """What the memory is now: None is current, `suspect` if something else it came from is
-    retracted."""
+    """The memory's state now: None is current; `suspect` if another origin of it is retracted."""
     restored: tuple[str, ...] = ()
-    """Keys of what came from it and is no longer suspect."""
+    """Keys of memories that came from it and are no longer suspect."""
 
     def __str__(self) -> str:
-        """How the memory stands, and how much is not suspect any more."""
+        """Return the memory's state, and the number of memories that are not suspect any more."""
         stands = self.state or "current"
         return f"{self.key} is {stands}; {len(self.restored):,} memories are no longer suspect"
 
 
 class RevisionContext(NamedTuple):
-    """What holds for a revision."""
+    """The caller, options and time of a revision."""
 
     context: MemoryContext
     options: StoreOptions
@@ -64,43 +63,42 @@ class RevisionContext(NamedTuple):
 
     @property
     def tenant(self) -> str:
-        """As the database names it."""
+        """Return the tenant in the database's form."""
         return self.context.root
 
     def lock_call(self, *memories: Candidate) -> Call:
-        """The call that makes all moves of the tenant, and writers of these, wait."""
+        """Return the call that makes the tenant's moves, and writers of these memories, wait."""
         keys = [(self.tenant, memory.namespace, memory.key) for memory in memories]
         return lock_call([(self.tenant, "", LOCK), *keys], self.options)
 
     def states_call(self, *memories: Candidate) -> Call:
-        """The call that reads how memories stand."""
+        """Return the call that reads the states of memories."""
         ids = [memory.id for memory in memories]
         return Call("standing", {"tenant": self.tenant, "ids": ids})
 
 
 class CurrentState(NamedTuple):
-    """How a memory stands; a row of standing, the columns are in this order."""
+    """The current state of a memory: a row of standing, with its columns in this order."""
 
     id: int
     state: str | None
     state_at: datetime | None
     began: datetime
-    """When it began to be true: as told, else when it happened or was recorded, whichever is
-    earlier."""
+    """The beginning of its truth: as told, else the earlier of its event and its record."""
     valid_to: datetime | None
     recorded_at: datetime
     ends_others: datetime
-    """When what it supersedes ceased to be true."""
+    """The end of the truth of a memory that it supersedes."""
 
 
 @retried_on_conflict
 def supersede_memory(old: Candidate, new: Candidate, revision: RevisionContext) -> Flow[str]:
-    """End the truth of a memory where that of another began; the move.
+    """End the truth of the old memory where that of the new one began; return the move.
 
     Raises:
-        InvalidInputError: if they are the same, either is not current, or the other began before,
-            or a tool or page says the other and the memory is trusted more, or the other is a
-            user's and the memory is shared.
+        InvalidInputError: if they are the same, either is not current, or the new one began before;
+            if a tool or page says the new one and the old one is trusted more; or if the new one is
+            a user's and the old one is shared.
     """
     _check_may_supersede(old, new, revision.options)
     _, rows = yield Query((revision.lock_call(old, new), revision.states_call(old, new)))
@@ -131,7 +129,7 @@ def supersede_memory(old: Candidate, new: Candidate, revision: RevisionContext) 
 
 
 def _check_may_supersede(old: Candidate, new: Candidate, options: StoreOptions) -> None:
-    """Refuse a memory that may not end another one, whenever either is true."""
+    """Refuse a new memory that may not end the old one, whenever either is true."""
     if old.id == new.id:
         raise InvalidInputError(f"{old.key!r} cannot supersede itself: name the newer memory")
     users = [options.user_of(Place(memory.tenant, memory.namespace)) for memory in (old, new)]
@@ -151,7 +149,7 @@ def _check_may_supersede(old: Candidate, new: Candidate, options: StoreOptions) 
 def _not_current_error(
     memory: Candidate, stands: CurrentState, revision: RevisionContext
 ) -> Flow[InvalidInputError]:
-    """Why a memory can have no part in a supersession, and what to do."""
+    """Return the error that says why a memory has no part in a supersession, and what to do."""
     (rows,) = yield Query((Call("successors", {"tenant": revision.tenant, "id": memory.id}),))
     ways = {
         "retracted": f"truth.restore({memory.key!r}) first, if it was true after all",
@@ -171,10 +169,10 @@ def _not_current_error(
 def retract_memory(
     memory: Candidate, reason: str, revision: RevisionContext, *, answers: bool = False
 ) -> Flow[Retraction]:
-    """Take a memory back, and make suspect all that came from it, in one transaction.
+    """Retract a memory, and make all memories that came from it suspect, in one transaction.
 
-    So does then what an assistant answered to it, with `answers`. Done again it changes nothing,
-    and answers the first move.
+    With `answers`, an assistant's answers to it count among those. Done again it changes nothing,
+    and returns the first move.
 
     Raises:
         InvalidInputError: if it was deleted meanwhile.
@@ -211,10 +209,10 @@ def retract_memory(
 
 @retried_on_conflict
 def restore_memory(memory: Candidate, revision: RevisionContext) -> Flow[Restoration]:
-    """Undo the retraction of a memory; what came from it alone is what it was before.
+    """Undo the retraction of a memory; memories that came from it alone are as they were before.
 
     Raises:
-        InvalidInputError: if it is neither retracted, nor suspect without reason.
+        InvalidInputError: if it is neither retracted, nor suspect without a retracted origin.
     """
     params = {**revision.context.whose, "id": memory.id, "now": revision.now}
     _, rows, origins = yield Query(
@@ -256,26 +254,26 @@ def _doubt_call(tenant: str, memory_id: int) -> Call:
 
 
 class Version(NamedTuple):
-    """One of several memories that superseded each other. Times are UTC."""
+    """A memory in a chain of memories that superseded each other. Times are UTC."""
 
     namespace: tuple[str, ...]
     key: str
     tier: Tier
     content: str
-    """Empty of another memory that is quarantined, or that another project keeps."""
+    """Its text; empty for another memory that is quarantined, or that another project keeps."""
     state: str | None
-    """None is current; `superseded` was true until `valid_to`."""
+    """Its state: None is current; `superseded` was true until `valid_to`."""
     state_at: datetime | None
-    """Since when its state has been known."""
+    """The moment since which its state is known."""
     valid_from: datetime
-    """As told, else when it happened or was recorded, whichever is earlier."""
+    """The beginning of its truth: as told, else the earlier of its event and its record."""
     valid_to: datetime | None
     recorded_at: datetime
     superseded_by: str | None
-    """The key of what superseded it."""
+    """The key of the memory that superseded it."""
 
     def __str__(self) -> str:
-        """What it says, and when it was true."""
+        """Return its text, and when it was true."""
         true = f"{_format_minute(self.valid_from)} – {_format_minute(self.valid_to)}".rstrip()
         since = "" if self.state_at is None else f" since {_format_minute(self.state_at)}"
         by = "" if self.superseded_by is None else f" by {printable_line(self.superseded_by)}"
@@ -285,19 +283,19 @@ class Version(NamedTuple):
 
 
 class Successor(NamedTuple):
-    """What a memory lives on in, or was superseded by."""
+    """The memory in which another one lives on, or which superseded it."""
 
     namespace: tuple[str, ...]
     key: str
     state: str | None
-    """None is current."""
+    """Its state; None is current."""
     kind: str
-    """How: `superseded`, `merged`, `promoted`, `reinforced` or `reflected`."""
+    """The kind of its move: `superseded`, `merged`, `promoted`, `reinforced` or `reflected`."""
     move: str
-    """Which move says so; `learning.rollback` takes it, unless it is of the kind `reflected`."""
+    """The move; `learning.rollback` takes it, unless it is of the kind `reflected`."""
 
     def describe(self, namespace: tuple[str, ...]) -> str:
-        """Which it is, by which move; and where, if that is not this namespace."""
+        """Return its key and move, and its namespace if that is another one."""
         verb = "superseded by" if self.kind == _SUPERSEDED else "lives on in"
         where = (
             "" if self.namespace == namespace else f" in {printable_line('/'.join(self.namespace))}"
@@ -308,21 +306,21 @@ class Successor(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What was true before a memory and after it, where it lives on, and what was done to it."""
+    """The history of a memory: its versions, its successors and its events."""
 
     key: str
     namespace: tuple[str, ...]
     versions: tuple[Version, ...]
-    """The memory, what it superseded and what superseded it, in the order in which they were
-    true."""
+    """The memory, those that it superseded and those that superseded it, in the order in which they
+    were true."""
     successors: tuple[Successor, ...]
-    """What the memory lives on in or was superseded by, then the same of that one, and so on; the
-    last is where it lives now. None if it is current."""
+    """The memory's successor, the successor of that one, and so on; it lives on in the last. Empty
+    if the memory is current."""
     events: tuple[MoveRecord, ...]
-    """What was done to the memory itself, oldest first."""
+    """The moves of the memory itself, oldest first."""
 
     def __str__(self) -> str:
-        """A line for each version, then one for each successor and each event."""
+        """Return a line for each version, then one for each successor and each event."""
         lines, at = [*map(str, self.versions)], self.namespace
         for successor in self.successors:
             lines.append(successor.describe(at))
@@ -358,7 +356,7 @@ def read_history(memory: Candidate, context: MemoryContext) -> Flow[History]:
 
 
 def read_deleted_history(key: str, context: MemoryContext) -> Flow[History | None]:
-    """What was done to a memory that was rejected or made room; None if none is reached."""
+    """Read the history of a rejected or evicted memory; None if the context reaches none."""
     rows = yield from rows_of("history_of_gone", **context.whose, key=key)
     reached = [
         (place, row[2:])
