@@ -327,7 +327,7 @@ def _changed(store: OurStore, put: PutOp, action: str, trust: float) -> Flow[Sto
         noted = put._replace(value=value, ttl=flows.default_ttl, index=["content"])
         held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
         whole = ops.to_write(noted, flows.options)
-        wanted = replace(whole, trust=verdict.trust, named=True, held=held)
+        wanted = replace(whole, trust=verdict.trust, has_given_key=True, held=held)
     own = Check(partial(_standing, wanted), partial(_check_own, put.key, action, tier, trust))
     check = None if action == "create" else own
     applied = yield from write([wanted], flows, tier=tier, check=check)

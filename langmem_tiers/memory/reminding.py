@@ -138,7 +138,7 @@ def _stored(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[St
         return result_of(verdict)
     passing = as_judged(memories[0], writes[0], verdict, memory.gate)
     (placed,) = yield from pipeline.placed(memories, [passing], context, ())
-    put = replace(placed, ttl=math.inf, intends=intended)
+    put = replace(placed, ttl=math.inf, intention=intended)
     applied = yield from write([put], memory.tiered_store.flows)
     return admitted_as(verdict, put, applied)
 

@@ -151,7 +151,7 @@ class Model(ABC):
     """A loaded model, which embeds each text by itself."""
 
     model_id: str
-    """Its name and the first digits of a hash over its files."""
+    """The model's name and the first digits of a hash over its files."""
     dims: int
     """The number of components of each vector."""
 

@@ -277,7 +277,7 @@ class Session:
         database, lost = self._database, 0
         while self._conn is None:
             if self._deadline.passed:
-                raise self._deadline.timeout_error("what it asked for before took all of them")
+                raise self._deadline.timeout_error("its earlier steps took all of them")
             if database.pool.suspect:
                 yield from database.recover(database.pool, self._deadline)
             self._pool = database.pool

@@ -63,7 +63,7 @@ class Target:
     """A database's address and the options of the store that uses it.
 
     Raises:
-        ConfigurationError: if no pool can be made of them.
+        ConfigurationError: if they fit no pool.
     """
 
     conninfo: str = field(repr=False)

@@ -176,8 +176,8 @@ def to_write(
         echoes=echoes,
         held=one.held,
         threshold=one.threshold,
-        named=one.key is not None,
-        noted=kind.tier == Tier.SHORT_TERM,
+        has_given_key=one.key is not None,
+        until_session_end=kind.tier == Tier.SHORT_TERM,
     )
 
 
@@ -205,7 +205,7 @@ def write_of(
         lexical=str(value["content"]) if index is not None else "",
         ttl=ttl,
         tier=tier,
-        told=read_recall_fields(value),
+        recall_fields=read_recall_fields(value),
         trust=trust_of(value),
     )
 

@@ -140,7 +140,7 @@ class Pipeline:
                 nothing was.
         """
         written = yield from self.writes(memories, context)
-        writes = [replace(one, named=False) for one in written]
+        writes = [replace(one, has_given_key=False) for one in written]
         applied = yield from write(writes, self._store)
         return [unjudged_as(one, applied) for one in writes]
 
@@ -301,7 +301,7 @@ class Pipeline:
         _, key, tier, value, ttl, ends, current, personal = row
         options = self._store.options
         life = options.tier_ttl.get(wanted.tier) if wanted.ttl is None else wanted.ttl
-        until = wanted.told.valid_to
+        until = wanted.recall_fields.valid_to
         if (
             not current
             or (personal and options.user_of(wanted.place) is None)
@@ -347,7 +347,7 @@ class Pipeline:
             places = yield from self._places_of(origins, context, self._store.moment().alive_at)
         placed = []
         for one, put in zip(memories, writes, strict=True):
-            memory_type, told = one.memory_type or "episodic", put.told
+            memory_type, told = one.memory_type or "episodic", put.recall_fields
             # what was learned stands by itself, and in a session what is said follows the last
             said = told.turn is not None or (told.session and told.speaker)
             if not said and self._types.get(memory_type).personal:
@@ -360,11 +360,11 @@ class Pipeline:
             placed.append(
                 replace(
                     put,
-                    told=told,
+                    recall_fields=told,
                     sources=(*named, *echoes),
                     echoes=echoes,
-                    rooms=rooms,
-                    spares=spares or (),
+                    capacities=rooms,
+                    repeated=spares or (),
                 )
             )
         return placed

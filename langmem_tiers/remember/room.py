@@ -105,7 +105,7 @@ def evictions(
 
 def _rooms(one: Write) -> list[tuple[Place, Capacity]]:
     """Return where a write needs room: what is held is not recalled, and needs none."""
-    return [] if one.held or one.value is None else [(one.place, room) for room in one.rooms]
+    return [] if one.held or one.value is None else [(one.place, room) for room in one.capacities]
 
 
 _Name = tuple[str, bool]
@@ -171,7 +171,7 @@ class _Rooms:
 
         A spared memory takes no room.
         """
-        spared = {(key, False) for place, key in one.spares if place == one.place}
+        spared = {(key, False) for place, key in one.repeated if place == one.place}
         there = [
             each
             for name, each in self._there[where].items()

@@ -85,7 +85,11 @@ class Check(NamedTuple):
 def needs_admission(writes: Sequence[Write]) -> bool:
     """Whether anything is to be looked at once the keys are locked, or said of what was put."""
     return any(
-        one.sources or one.held or one.rooms or one.intends or (one.named and one.value is not None)
+        one.sources
+        or one.held
+        or one.capacities
+        or one.intention
+        or (one.has_given_key and one.value is not None)
         for one in writes
     )
 
@@ -236,7 +240,7 @@ def _admitted(
                 refused[one.name] = why_not
                 continue
         kept.append(settled)
-    crowding = [one for one in kept if one.rooms]
+    crowding = [one for one in kept if one.capacities]
     evicted, full = (yield from room.make_room(crowding, there, moment)) if crowding else ((), {})
     written = [one for one in kept if one.name not in full]
     return Applied(written, {**refused, **full}, evicted, new=new)
@@ -336,7 +340,7 @@ def _said_again(one: Write, there: _Standing) -> Write:
     if there.state != QUARANTINED or one.held or not (same or one.trust < TRUST_THRESHOLD):
         return one
     reasons = "; ".join(map(str, there.reasons or ()))
-    return replace(one, held=reasons, stays=True)
+    return replace(one, held=reasons, repeats_held=True)
 
 
 def _refusal(one: Write, there: _Standing) -> str | None:
@@ -355,7 +359,7 @@ def _refusal(one: Write, there: _Standing) -> str | None:
             f"replaces: the memory {one.key!r} is {stands}, and what is quarantined does not "
             f"replace it; {one.held}"
         )
-    if one.named and one.trust < SPOKEN_FOR and there.trust > one.trust:
+    if one.has_given_key and one.trust < SPOKEN_FOR and there.trust > one.trust:
         return (
             f"replaces: the memory {one.key!r} is trusted more ({there.trust:g}) than what would "
             f"replace it ({one.trust:g}): store it under another key"
@@ -368,14 +372,14 @@ def _calls_about(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
 
     What is held is quarantined once a tenant, and what is intended is to be raised at its time.
     """
-    if held := [one for one in puts if one.held and not one.stays]:
+    if held := [one for one in puts if one.held and not one.repeats_held]:
         yield from _quarantine_calls(held, now)
     if derived := [one for one in puts if one.sources]:
         yield from derive_calls(derived, now)
     for one in puts:
-        if one.intends is not None:
+        if one.intention is not None:
             place = {"tenant": one.place.tenant, "namespace": one.place.namespace, "key": one.key}
-            yield Call("intend", {**one.intends, **place, "held": bool(one.held), "now": now})
+            yield Call("intend", {**one.intention, **place, "held": bool(one.held), "now": now})
 
 
 def _quarantine_calls(held: Sequence[Write], now: datetime) -> Iterator[Call]:

@@ -96,7 +96,7 @@ def to_write(op: PutOp, options: StoreOptions) -> Write:
             options.bounds.listed(indexed_texts(op.value, paths), "a list of texts to index")
         ),
         ttl=_minutes(op.ttl),
-        told=read_recall_fields(op.value),
+        recall_fields=read_recall_fields(op.value),
     )
 
 

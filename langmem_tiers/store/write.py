@@ -61,36 +61,36 @@ class Write:
     """The tier of a new memory."""
     lexical: str | None = None
     """The text to search by words, if it is not that of the indexed fields."""
-    told: RecallFields = NO_RECALL_FIELDS
+    recall_fields: RecallFields = NO_RECALL_FIELDS
     sources: tuple[tuple[Place, str], ...] = ()
     """The memories from which it is derived."""
     echoes: tuple[tuple[Place, str], ...] = ()
     """The sources that it only repeats: nobody named them, and they may be gone."""
     trust: float = 1.0
-    """Its trust, in 0…1, as its value says."""
+    """The trust in it, in 0…1, as its value says."""
     threshold: float = TRUST_THRESHOLD
     """The trust below which it is quarantined, as its sources may lower its trust."""
     held: str | None = None
     """The reason of its quarantine; None if it is not quarantined."""
-    stays: bool = False
+    repeats_held: bool = False
     """True if it is quarantined because it repeats a quarantined memory under its key."""
-    rooms: tuple[Capacity, ...] = ()
+    capacities: tuple[Capacity, ...] = ()
     """The capacities of its place, if it has any."""
-    spares: tuple[tuple[Place, str], ...] = ()
+    repeated: tuple[tuple[Place, str], ...] = ()
     """Memories that are not evicted for it: they were repeated with it, so not stored again."""
-    named: bool = False
+    has_given_key: bool = False
     """True if the caller gave its key, so that it may replace another memory."""
     twins: Twins = "free"
     """For a deletion, the fate of the memories merged into it. If the caller wants the content
     gone, they go too, or stay out of recall; else they are current again."""
-    noted: bool = False
+    until_session_end: bool = False
     """True if its type belongs into short_term: it lives until the end of its session."""
-    intends: Mapping[str, Any] | None = None
+    intention: Mapping[str, Any] | None = None
     """The parameters of the statement `intend` for a reminder; None for a memory that is none."""
 
     @property
     def name(self) -> tuple[Place, str]:
-        """Its unique name: place and key."""
+        """The unique name of the memory: place and key."""
         return self.place, self.key
 
 
@@ -204,12 +204,12 @@ def lock_writes(
     keys = list(further)
     for write in writes:
         keys.append((*write.place, write.key))
-        if write.told.session:
-            keys.append((*write.place, f"\0{write.told.session}"))
+        if write.recall_fields.session:
+            keys.append((*write.place, f"\0{write.recall_fields.session}"))
         if write.sources:
             keys.append((write.place.tenant, "", LOCK))
             keys += [(*place, key) for place, key in write.sources]
-        if write.rooms:
+        if write.capacities:
             keys.append((*write.place, ROOM))
     return lock_call(keys, options)
 
@@ -275,7 +275,8 @@ def put_calls(
                     packed.append(vector)
             words = lexical_text("\n".join(indexed) if write.lexical is None else write.lexical)
             into, user = (tier or write.tier).value, options.user_of(write.place)
-            rows.append((write.value, words, write.ttl, into, write.noted, user, *write.told))
+            life = (write.ttl, into, write.until_session_end)
+            rows.append((write.value, words, *life, user, *write.recall_fields))
         keys = keys_of(chunk)
         yield Call("put_new" if new else "put", {**keys, **columns(_PUT, rows), **shared})
         if not new:

@@ -38,7 +38,7 @@ def test_what_is_given_is_what_is_read_in_whatever_zone(
 ) -> None:
     there = timezone(timedelta(hours=zone))
     one = write(valid_from=began.astimezone(there), valid_to=began + lasts)
-    assert (one.told.valid_from, one.told.valid_to) == (began, began + lasts)
+    assert (one.recall_fields.valid_from, one.recall_fields.valid_to) == (began, began + lasts)
     assert read_recall_fields({"valid_to": began.isoformat()}).valid_to == began
 
 
