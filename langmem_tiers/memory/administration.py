@@ -113,18 +113,18 @@ def verify_audit(memory: Memory, head: AuditHead | str | None = None) -> Flow[Au
     return verify_chain(tenant, checked_head(head, tenant))
 
 
-def checked_head(given: object, tenant: str) -> AuditHead | None:
+def checked_head(value: object, tenant: str) -> AuditHead | None:
     """A head of this tenant's chain, or what it is as a text."""
-    if given is None:
+    if value is None:
         return None
-    if isinstance(given, AuditHead) and given.tenant != tenant:
-        raise InvalidInputError(f"the head is of the tenant {given.tenant!r}, not of {tenant!r}")
-    found = _HEAD.fullmatch(str(given)) if isinstance(given, AuditHead | str) else None
-    if found is None:
+    if isinstance(value, AuditHead) and value.tenant != tenant:
+        raise InvalidInputError(f"the head is of the tenant {value.tenant!r}, not of {tenant!r}")
+    match = _HEAD.fullmatch(str(value)) if isinstance(value, AuditHead | str) else None
+    if match is None:
         raise InvalidInputError(
-            f"a head is what admin.audit_head() answered, such as 12:9f86…, not {short(given)}"
+            f"a head is what admin.audit_head() answered, such as 12:9f86…, not {short(value)}"
         )
-    return AuditHead(tenant, int(found[1]), found[2])
+    return AuditHead(tenant, int(match[1]), match[2])
 
 
 def of_all(context: MemoryContext) -> str:
@@ -227,8 +227,8 @@ def restoring(store: TieredStore, context: MemoryContext, archive: str) -> Flow[
         raise InvalidTypeError(
             f"an archive is named by a string, not {type(archive).__name__}{hint}"
         )
-    how = cold.RestoreContext(context, archive_files(), store.options, store.flows.now)
-    return cold.restore_archive(how, archive)
+    restore_context = cold.RestoreContext(context, archive_files(), store.options, store.flows.now)
+    return cold.restore_archive(restore_context, archive)
 
 
 def archive_files() -> ArchiveFiles:
@@ -302,7 +302,7 @@ def import_tenant(
     """
     _check_wide(memory.context)
     store = memory.tiered_store
-    how = transfer.ImportJob(
+    importing = transfer.ImportJob(
         store=store,
         context=memory.context,
         path=checked_path(path, "an export"),
@@ -311,7 +311,7 @@ def import_tenant(
         policy=memory.gate.policy.trust,
         model=_model_of(store),
     )
-    return transfer.import_all(how)
+    return transfer.import_all(importing)
 
 
 def _model_of(store: TieredStore) -> str | None:

@@ -69,7 +69,7 @@ class Memory:
         """
         self.tiered_store = _checked_store(store)
         self.runner = store.runner
-        for what, given, kind in (
+        for what, value, kind in (
             ("context", context, MemoryContext),
             ("types", types, MemoryTypes | None),
             ("settings", settings, CoordinatorSettings | None),
@@ -77,7 +77,7 @@ class Memory:
             ("reviewers", reviewers, Reviewers | None),
             ("gate", gate, GatePolicy | None),
         ):
-            _check(given, kind, what)
+            _check(value, kind, what)
         if count_tokens is not None:
             checked_function(count_tokens, "count_tokens")
         self.context, self.caller = context, context.caller
@@ -184,19 +184,19 @@ def _checked_store(store: object) -> TieredStore:
     return store
 
 
-def _checked_detectors(given: object) -> tuple[Detector, ...]:
-    found = tuple(checked_list(given, "detectors", "functions: detectors('credit_card')"))
-    for one in found:
-        checked_function(one, "a detector")
-    return found
+def _checked_detectors(value: object) -> tuple[Detector, ...]:
+    functions = tuple(checked_list(value, "detectors", "functions: detectors('credit_card')"))
+    for function in functions:
+        checked_function(function, "a detector")
+    return functions
 
 
-def _check(given: object, kind: Any, what: str) -> None:
-    if not isinstance(given, kind):
-        kinds = [one for one in getattr(kind, "__args__", (kind,)) if one is not type(None)]
-        wanted = " or ".join(one.__name__ for one in kinds)
-        hint = "; pass its .coordinator" if hasattr(given, "coordinator") else ""
-        raise InvalidTypeError(f"{what} is a {wanted}, not {type(given).__name__}{hint}")
+def _check(value: object, kind: Any, what: str) -> None:
+    if not isinstance(value, kind):
+        kinds = [part for part in getattr(kind, "__args__", (kind,)) if part is not type(None)]
+        wanted = " or ".join(part.__name__ for part in kinds)
+        hint = "; pass its .coordinator" if hasattr(value, "coordinator") else ""
+        raise InvalidTypeError(f"{what} is a {wanted}, not {type(value).__name__}{hint}")
 
 
 def checked_limit(limit: object, most: int = MAX_LIMIT, what: str = "limit") -> int:

@@ -96,9 +96,9 @@ def update_context(
         buffer.memory, text or "", embedding=embedding, limit=buffer.capacity, profile="match"
     )
 
-    def turned(found: Recollections) -> list[BufferedMemory]:
+    def turned(recollections: Recollections) -> list[BufferedMemory]:
         with buffer.changing:
-            buffer.held = called_up(buffer.held, found, buffer.capacity)
+            buffer.held = called_up(buffer.held, recollections, buffer.capacity)
             return buffer.items
 
     return map_result(recalling, turned)
@@ -107,9 +107,9 @@ def update_context(
 def search(buffer: WorkingMemoryBuffer, /, query: str, **options: Any) -> Flow[Recollections]:
     """Recall as `get_context` does, with its options, and bear in mind what is found."""
 
-    def borne(found: Recollections) -> Recollections:
-        buffer.add_search_results(found)
-        return found
+    def borne(recollections: Recollections) -> Recollections:
+        buffer.add_search_results(recollections)
+        return recollections
 
     return map_result(get_context(buffer.memory, query, **options), borne)
 
@@ -171,10 +171,12 @@ class WorkingMemoryBuffer:
         The context stays the same: nothing fades, and what is in mind already keeps the higher of
         its two relevances.
         """
-        several = checked_list(recollections, "recollections", "what get_context returns")
-        found = [checked_instance(one, Recollection, "one of recollections") for one in several]
+        listed = checked_list(recollections, "recollections", "what get_context returns")
+        memories = [
+            checked_instance(memory, Recollection, "one of recollections") for memory in listed
+        ]
         with self.changing:
-            self.held = fed(self.held, found, self.capacity)
+            self.held = fed(self.held, memories, self.capacity)
             return self.items
 
     def get_prompt_context_memories(
@@ -210,31 +212,35 @@ class WorkingMemoryBuffer:
 
 
 def called_up(
-    held: Iterable[BufferedMemory], found: Iterable[Recollection], capacity: int
+    held: Iterable[BufferedMemory], recollections: Iterable[Recollection], capacity: int
 ) -> tuple[BufferedMemory, ...]:
     """Return what is in mind in a new context: what it calls up, and fading what it does not."""
-    faded = (replace(one, relevance=one.relevance * FADE) for one in held)
-    new = (BufferedMemory(memory=one, relevance=one.match) for one in found)
+    faded = (replace(buffered, relevance=buffered.relevance * FADE) for buffered in held)
+    new = (BufferedMemory(memory=memory, relevance=memory.match) for memory in recollections)
     return _best([*faded, *new], capacity)
 
 
 def fed(
-    held: Iterable[BufferedMemory], found: Iterable[Recollection], capacity: int
+    held: Iterable[BufferedMemory], recollections: Iterable[Recollection], capacity: int
 ) -> tuple[BufferedMemory, ...]:
     """Return what is in mind once something else was found in the same context; nothing fades."""
     before = list(held)
-    known = {one.memory.place: one.relevance for one in before}
+    relevances = {buffered.memory.place: buffered.relevance for buffered in before}
     new = (
-        BufferedMemory(memory=one, relevance=max(one.match, known.get(one.place, 0.0)))
-        for one in found
+        BufferedMemory(
+            memory=memory, relevance=max(memory.match, relevances.get(memory.place, 0.0))
+        )
+        for memory in recollections
     )
     return _best([*before, *new], capacity)
 
 
-def _best(several: Iterable[BufferedMemory], capacity: int) -> tuple[BufferedMemory, ...]:
+def _best(memories: Iterable[BufferedMemory], capacity: int) -> tuple[BufferedMemory, ...]:
     """The most relevant, each as it is last; among equals the first by namespace and key."""
-    last = {one.memory.place: one for one in several}
-    ordered = sorted(last.values(), key=lambda one: (-one.relevance, one.memory.place))
+    last = {buffered.memory.place: buffered for buffered in memories}
+    ordered = sorted(
+        last.values(), key=lambda buffered: (-buffered.relevance, buffered.memory.place)
+    )
     return tuple(ordered[:capacity])
 
 
@@ -255,9 +261,9 @@ def fitting(
         InvalidInputError: if the counter returns no whole number of 0 or more.
     """
 
-    def grown(page: PromptMemories, one: BufferedMemory, content: str) -> PromptMemories:
+    def grown(page: PromptMemories, buffered: BufferedMemory, content: str) -> PromptMemories:
         """The page with one more memory."""
-        new = PromptMemory(memory=one.memory, content=content, relevance=one.relevance)
+        new = PromptMemory(memory=buffered.memory, content=content, relevance=buffered.relevance)
         memories = (*page.memories, new)
         sections: dict[str, list[Recollection]] = {}
         for each in memories:
@@ -270,16 +276,18 @@ def fitting(
         )
 
     page = PromptMemories()
-    for one in held:
-        if len(page.memories) == max_memories or one.relevance < min_relevance:
+    for buffered in held:
+        if len(page.memories) == max_memories or buffered.relevance < min_relevance:
             break
-        content = one.memory.content
-        whole = grown(page, one, content)
+        content = buffered.memory.content
+        whole = grown(page, buffered, content)
         if max_tokens is not None and whole.tokens > max_tokens:
             ends = [piece.end() for piece in _PIECE.finditer(content)][:-1]
             cut = partial(_beginning, content)
-            fit = bisect_right(ends, max_tokens, key=lambda end: grown(page, one, cut(end)).tokens)
-            return grown(page, one, cut(ends[fit - 1])) if fit else page
+            fit = bisect_right(
+                ends, max_tokens, key=lambda end: grown(page, buffered, cut(end)).tokens
+            )
+            return grown(page, buffered, cut(ends[fit - 1])) if fit else page
         page = whole
     return page
 

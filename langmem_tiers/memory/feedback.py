@@ -46,11 +46,11 @@ def record_exposure(
     Returns:
         Those to show: all that are not held out.
     """
-    found, shown_to = _recollections(recollections, memory.context), showing(run_id, holdout)
+    memories, shown_to = _recollections(recollections, memory.context), showing(run_id, holdout)
     if shown_to is None:
         raise InvalidInputError("shown to which run? Give its run_id")
     context, now = memory.context, memory.tiered_store.flows.now
-    return map_result(record_exposures(found, context, shown_to, now), Recollections)
+    return map_result(record_exposures(memories, context, shown_to, now), Recollections)
 
 
 def record_outcome(
@@ -93,33 +93,37 @@ def record_outcome(
     for what, text in (("question", question), ("answer", answer)):
         if text is not None:
             checked_instance(text, str, what)
-    said = None if answer is None else Exchange(question or "", answer)
+    exchange = None if answer is None else Exchange(question or "", answer)
     named = run or str(uuid4())
     return credit_outcome(
-        named, memory.context, success=succeeded, now=now, shown=shown, exchange=said
+        named, memory.context, success=succeeded, now=now, shown=shown, exchange=exchange
     )
 
 
-def listed(given: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
     """One thing or several, as a list."""
-    several = isinstance(given, Collection | Iterator) and not isinstance(given, str | Mapping)
-    return list(given) if several else [given]
+    is_collection = isinstance(value, Collection | Iterator) and not isinstance(
+        value, str | Mapping
+    )
+    return list(value) if is_collection else [value]
 
 
-def _recollections(given: Iterable[Recollection], context: MemoryContext) -> list[Recollection]:
-    if isinstance(given, Recollection):
+def _recollections(value: Iterable[Recollection], context: MemoryContext) -> list[Recollection]:
+    if isinstance(value, Recollection):
         raise InvalidTypeError("recollections are a list: for one, give [memory]")
-    found = listed(given)
-    for one in found:
-        if not isinstance(one, Recollection):
+    memories = listed(value)
+    for memory in memories:
+        if not isinstance(memory, Recollection):
             raise InvalidTypeError(
-                f"recollections are what get_context returned, not {type(one).__name__}; what "
+                f"recollections are what get_context returned, not {type(memory).__name__}; what "
                 "came of them is success=…, and what was shown to a run is found by run_id=…"
             )
-        if one.namespace[0] != context.root:
-            raise InvalidInputError(f"{one.key!r} belongs to another tenant, {one.namespace[0]!r}")
-        check_key(one.key)
-    return found
+        if memory.namespace[0] != context.root:
+            raise InvalidInputError(
+                f"{memory.key!r} belongs to another tenant, {memory.namespace[0]!r}"
+            )
+        check_key(memory.key)
+    return memories
 
 
 GOOD = 0.5
@@ -184,16 +188,16 @@ async def arecord_feedback(
 def _credited(
     memory: Memory, feedback: Any, succeeded: Callable[[Feedback], bool | None]
 ) -> Flow[list[OutcomeReport]]:
-    found = yield Ask(partial(list, feedback), partial(_read, feedback))
+    pieces = yield Ask(partial(list, feedback), partial(_read, feedback))
     reports = []
-    for run, said in _outcomes(found, succeeded).items():
-        reports.append((yield from unit(record_outcome(memory, success=said, run_id=run))))
+    for run, success in _outcomes(pieces, succeeded).items():
+        reports.append((yield from unit(record_outcome(memory, success=success, run_id=run))))
     return reports
 
 
 async def _read(feedback: Iterable[Feedback] | AsyncIterable[Feedback]) -> list[Feedback]:
     if isinstance(feedback, AsyncIterable):
-        return [one async for one in feedback]
+        return [piece async for piece in feedback]
     return await asyncio.to_thread(list, feedback)
 
 
@@ -204,25 +208,25 @@ def _outcomes(
     if not callable(succeeded):
         raise InvalidTypeError("succeeded is a function of a piece of feedback")
     outcomes: dict[str, bool] = {}
-    for one in feedback:
-        run, said = _run(one), succeeded(one)
-        if said is not None and not isinstance(said, bool):
-            raise InvalidTypeError(f"succeeded returns True, False or None, not {short(said)}")
-        if said is not None and run is not None:
-            outcomes.setdefault(run, said)
+    for piece in feedback:
+        run, success = _run(piece), succeeded(piece)
+        if success is not None and not isinstance(success, bool):
+            raise InvalidTypeError(f"succeeded returns True, False or None, not {short(success)}")
+        if success is not None and run is not None:
+            outcomes.setdefault(run, success)
     return outcomes
 
 
-def _run(one: Feedback) -> str | None:
+def _run(piece: Feedback) -> str | None:
     """The trace that feedback is on; None for feedback on an experiment, which is on no run.
 
     Raises:
         InvalidTypeError: for what is no feedback.
     """
-    if not hasattr(one, "run_id"):
+    if not hasattr(piece, "run_id"):
         raise InvalidTypeError(
             f"feedback is what Client.list_feedback returns, a list of one too, not a "
-            f"{type(one).__name__}"
+            f"{type(piece).__name__}"
         )
-    run = getattr(one, "trace_id", None) or one.run_id
+    run = getattr(piece, "trace_id", None) or piece.run_id
     return None if run is None else str(run)

@@ -182,15 +182,15 @@ def _checked(
     named: Mapping[str, str | Sequence[str] | None], context: MemoryContext
 ) -> tuple[Kind, tuple[str, ...]]:
     """Return what is named, if it is one thing that may be asked for; a subject with all names."""
-    given: list[tuple[Any, Any]] = [(k, name) for k, name in named.items() if name is not None]
-    if len(given) != 1:
-        several = " and ".join(k for k, _ in given) or "nothing"
+    targets: list[tuple[Any, Any]] = [(k, name) for k, name in named.items() if name is not None]
+    if len(targets) != 1:
+        kinds = " and ".join(k for k, _ in targets) or "nothing"
         raise InvalidInputError(
-            f"forget takes exactly one of key, user, subject and tenant, not {several}"
+            f"forget takes exactly one of key, user, subject and tenant, not {kinds}"
         )
-    ((kind, name),) = given
+    ((kind, name),) = targets
     if kind == "subject" and not isinstance(name, str):
-        names = [_checked_one(kind, one, context) for one in checked_strings(name, "subject")]
+        names = [_checked_one(kind, part, context) for part in checked_strings(name, "subject")]
         if not names:
             raise InvalidInputError("subject is an empty list: name one")
         return kind, tuple(dict.fromkeys(names))
@@ -234,9 +234,9 @@ def _located(
 def _under(context: MemoryContext, key: str) -> Flow[tuple[Under, ...]]:
     """What a key means: what the context reaches and lives, else is archived, else is gone."""
     rows = yield from rows_of("memories_under_key", **context.whose, key=key)
-    several = [Under(context.root, key, *row) for row in rows]
+    places = [Under(context.root, key, *row) for row in rows]
     for origin in ("lives", "archived", "gone"):
-        one = meant([each for each in several if each.origin == origin], key, context)
-        if one is not None:
-            return tuple(each for each in several if each.namespace == one.namespace)
+        match = meant([each for each in places if each.origin == origin], key, context)
+        if match is not None:
+            return tuple(each for each in places if each.namespace == match.namespace)
     return ()

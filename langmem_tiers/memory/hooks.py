@@ -89,32 +89,32 @@ class SessionStop:
     def __str__(self) -> str:
         """Return how many events and concepts, then the report."""
         events, concepts = (
-            sum(one.stored for one in some) for some in (self.events, self.concepts)
+            sum(result.stored for result in some) for some in (self.events, self.concepts)
         )
         return f"kept: {events} as events, {concepts} as concepts\n{self.report}"
 
 
-def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, Any]]:
+def told_of(value: object, what: Literal["event", "concept"]) -> list[dict[str, Any]]:
     """Events or concepts that were handed in, once each, each of some kind.
 
     Raises:
         InvalidInputError: for what is no event, or no concept.
     """
-    if isinstance(given, Mapping):
-        raise InvalidTypeError(f"{what}s is a list of mappings, not {short(given)}")
+    if isinstance(value, Mapping):
+        raise InvalidTypeError(f"{what}s is a list of mappings, not {short(value)}")
     field, name, otherwise = _FIELDS[what]
-    found: dict[str, dict[str, Any]] = {}
-    for one in checks.checked_list(() if given is None else given, f"{what}s", "mappings"):
-        if not isinstance(one, Mapping):
+    notes: dict[str, dict[str, Any]] = {}
+    for item in checks.checked_list(() if value is None else value, f"{what}s", "mappings"):
+        if not isinstance(item, Mapping):
             raise InvalidTypeError(
-                f"{what}s are mappings with a description and a {field}, not {short(one)}"
+                f"{what}s are mappings with a description and a {field}, not {short(item)}"
             )
-        text = checked_text(one.get("description"), f"the description among the {what}s")
-        kind = checks.checked_label(one.get(field), field) or otherwise
-        named = one.get("source", Source.AGENT)
+        text = checked_text(item.get("description"), f"the description among the {what}s")
+        kind = checks.checked_label(item.get(field), field) or otherwise
+        named = item.get("source", Source.AGENT)
         source = Source.AGENT if named in PERSON_SOURCES else named
-        found.setdefault(text, {"content": text, "metadata": {name: kind}, "source": source})
-    return list(found.values())
+        notes.setdefault(text, {"content": text, "metadata": {name: kind}, "source": source})
+    return list(notes.values())
 
 
 def checked_options(languages: Sequence[str], expire_days: float | None) -> dict[str, Any]:
@@ -200,45 +200,47 @@ def _submitted(hooks: MemoryHooks, note: dict[str, Any], named: str | None) -> F
     """Keep the note of a prompt, and what it intends, by the name of its message."""
     text, speaker = note["content"], note["speaker"]
     (working,) = yield from unit(remembering.store_many(hooks.memory, [note]))
-    found = find_intention(text)
-    if found is None or not working.stored or working.quarantined:
+    intention = find_intention(text)
+    if intention is None or not working.stored or working.quarantined:
         return PromptSubmit(working=working)
     now = hooks.memory.now
     timed = yield from off_loop(
-        partial(read_time, found.content, now, hooks.languages), sys.maxsize
+        partial(read_time, intention.content, now, hooks.languages), sys.maxsize
     )
     trigger = timed.at or If(SESSION_STARTS)
     key = None if named is None else hooks.key(named, "intended")
-    intended = yield from _intend(hooks, found, trigger, key, speaker)
+    intended = yield from _intend(hooks, intention, trigger, key, speaker)
     return PromptSubmit(
         working=working,
         intended=intended,
-        priority=found.priority,
+        priority=intention.priority,
         trigger=trigger,
         untimed=timed.reason,
     )
 
 
 def _intend(
-    hooks: MemoryHooks, found: PromptIntention, trigger: At | If, key: str | None, speaker: str
+    hooks: MemoryHooks, intention: PromptIntention, trigger: At | If, key: str | None, speaker: str
 ) -> Flow[StoreResult]:
     """Intend it, once: a time that a prompt names is counted from when it came first."""
     memory = hooks.memory
-    known: Any = None if key is None else (yield from unit(recalling.get(memory, key)))
-    if known is None:
-        said = normalise(found.content)
+    existing: Any = None if key is None else (yield from unit(recalling.get(memory, key)))
+    if existing is None:
+        text = normalise(intention.content)
         listed = yield from unit(reminding.list_(memory))
-        same = (one for one in listed if one.trigger == trigger)
-        known = next((one for one in same if normalise(one.content) == said), None)
-    if known is not None:
-        return StoreResult(stored=True, key=known.key, tier=known.tier, reason="it is intended")
+        same = (other for other in listed if other.trigger == trigger)
+        existing = next((other for other in same if normalise(other.content) == text), None)
+    if existing is not None:
+        return StoreResult(
+            stored=True, key=existing.key, tier=existing.tier, reason="it is intended"
+        )
     timed = isinstance(trigger, At)
     lasts = timed or hooks.expire_days is None
     waits: Any = {"at" if timed else "when": trigger}
     intended = reminding.add(
         memory,
-        found.content,
-        priority=found.priority,
+        intention.content,
+        priority=intention.priority,
         key=key,
         speaker=speaker,
         expires_at=None if lasts else memory.now + timedelta(days=hooks.expire_days or 0),
@@ -273,15 +275,15 @@ def on_todo_write_complete(
     workflow = build_workflow(todo_item, ended=hooks.memory.tiered_store.flows.now)
     # A todo and its steps tell what its user asked for.
     personal = None if hooks.context.user_id is None else True
-    told = {"source": source, "trust": trust, "key": key, "personal": personal}
-    return _workflow_kept(hooks, None if workflow is None else {**workflow, **told})
+    origin = {"source": source, "trust": trust, "key": key, "personal": personal}
+    return _workflow_kept(hooks, None if workflow is None else {**workflow, **origin})
 
 
-def _workflow_kept(hooks: MemoryHooks, one: dict[str, Any] | None) -> Flow[StoreResult | None]:
+def _workflow_kept(hooks: MemoryHooks, workflow: dict[str, Any] | None) -> Flow[StoreResult | None]:
     """Keep a workflow, if there is one."""
-    if one is None:
+    if workflow is None:
         return None
-    (result,) = yield from unit(remembering.store_many(hooks.memory, [one]))
+    (result,) = yield from unit(remembering.store_many(hooks.memory, [workflow]))
     return result
 
 
@@ -298,7 +300,7 @@ def _completed(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
     """Keep the workflow of a task, and close it."""
     state = hooks.memory.state
     active = yield from unit(short_term.get_active_tasks(state))
-    task = next((one for one in active if one.task_id == task_id), None)
+    task = next((each for each in active if each.task_id == task_id), None)
     if task is None:
         return None
     key = hooks.key(task_id, task.created_at.isoformat(), "task")
@@ -348,14 +350,14 @@ def on_session_stop(
     its = MemoryHooks(hooks.memory, session_id=session)
     kept = [
         {
-            **one,
+            **note,
             "session_id": session,
             "memory_type": kind,
-            "key": its.key(kind, one["content"]),
+            "key": its.key(kind, note["content"]),
             "trust": data.get("trust"),
         }
-        for kind, several in (("episodic", events), ("semantic", concepts))
-        for one in several
+        for kind, notes in (("episodic", events), ("semantic", concepts))
+        for note in notes
     ]
     return _stopped(its, kept, len(events), model)
 
@@ -426,9 +428,9 @@ class MemoryHooks:
         self.session_id = (
             checks.checked_label(session_id, "session_id") or memory.context.session_id
         )
-        told = checked_options(languages, expire_days)
-        self.languages: tuple[str, ...] = told["languages"]
-        self.expire_days: float | None = told["expire_days"]
+        options = checked_options(languages, expire_days)
+        self.languages: tuple[str, ...] = options["languages"]
+        self.expire_days: float | None = options["expire_days"]
 
     def __repr__(self) -> str:
         """Return whose hooks they are."""

@@ -99,21 +99,21 @@ def get_lessons(
         InvalidInputError: for an argument that makes no sense.
     """
     named: list[str] = listed(tools)
-    for one in named:
-        checked_label(one, "a tool")
+    for name in named:
+        checked_label(name, "a tool")
     tool = named[0] if len(named) == 1 else None
-    signed = [_signed(one, tool) for one in listed(failures)]
+    signed = [_signed(failure, tool) for failure in listed(failures)]
     form = None if approach is None else checked_text(approach, "approach")
     ask, shown_to = recall_query(memory, query), showing(run_id, holdout)
     kinds = (REFLEXION, ATTEMPT) if approach is None else (REFLEXION,)
     ask = replace(ask, memory_types=kinds, limit=checked_limit(limit, MOST_LESSONS))
     store, moment = memory.tiered_store.flows, memory.tiered_store.flows.moment()
-    found, rows = yield from find_lessons(
+    recalled, rows = yield from find_lessons(
         ask, memory.reader, store, failures=signed, tools=named, approach=form
     )
-    recalling.note(memory, found)
-    kept = yield from record_exposures(found, memory.context, shown_to, store.now)
-    places = {(one.namespace, one.key) for one in kept}
+    recalling.note(memory, recalled)
+    kept = yield from record_exposures(recalled, memory.context, shown_to, store.now)
+    places = {(lesson.namespace, lesson.key) for lesson in kept}
     yield from store.mark_read([row for row in rows if row.place in places], moment)
     return Recollections(kept)
 
@@ -146,8 +146,8 @@ def allow(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
     if held:
         params = {
             **memory.context.whose,
-            "namespaces": [encode_namespace(one.namespace).namespace for one in held],
-            "keys": [one.key for one in held],
+            "namespaces": [encode_namespace(lesson.namespace).namespace for lesson in held],
+            "keys": [lesson.key for lesson in held],
             "event": str(uuid4()),
             "now": store.now,
         }
@@ -178,7 +178,7 @@ def store_pattern(
     """
     where = _where(memory, project_id)
     task = "" if source_task is None else checked_instance(source_task, str, "source_task")
-    one = NewMemory(
+    pattern = NewMemory(
         content=content,
         memory_type=PATTERN,
         key=stable_key(where, PATTERN, checked_text(content, "content"), task),
@@ -186,7 +186,7 @@ def store_pattern(
         source_task=source_task,
         source=source,
     )
-    return _admitted(memory, one, where)
+    return _admitted(memory, pattern, where)
 
 
 def store_reflexion(
@@ -232,8 +232,8 @@ def store_reflexion(
     return _admitted(memory, replace(lesson.to_memory(where), source=source), where)
 
 
-def _admitted(memory: Memory, one: NewMemory, where: MemoryContext) -> Flow[StoreResult]:
-    (result,) = yield from memory.pipeline.admit([one], where)
+def _admitted(memory: Memory, new: NewMemory, where: MemoryContext) -> Flow[StoreResult]:
+    (result,) = yield from memory.pipeline.admit([new], where)
     return result
 
 
@@ -279,12 +279,12 @@ def evolve(
         extract_entities, much = names_in, reading_size((interaction, success_metrics))
     checked_function(extract_entities, "extract_entities")
     judge = partial(evolved, interaction, success_metrics, threshold=threshold)
-    one = yield from off_loop(partial(judge, extract_entities=extract_entities), much)
-    if not one.worth:
-        return StoreResult(stored=False, reason=one.reason)
-    new = one.to_memory(memory.context)
+    learning = yield from off_loop(partial(judge, extract_entities=extract_entities), much)
+    if not learning.worth:
+        return StoreResult(stored=False, reason=learning.reason)
+    new = learning.to_memory(memory.context)
     (result,) = yield from memory.pipeline.remember([new], memory.context)
-    return replace(result, reason=one.reason)
+    return replace(result, reason=learning.reason)
 
 
 def learn_skills(
@@ -307,10 +307,10 @@ def learn_skills(
     Raises:
         InvalidInputError: for a trace that is none; nothing was stored.
     """
-    given = [] if trace is None else [trace]
-    skills.skill_candidates(given, min_support=min_support)  # refuses what is none
+    runs = [] if trace is None else [trace]
+    skills.skill_candidates(runs, min_support=min_support)  # refuses what is none
     context = memory.context
-    traces = yield from memory.gate.screening([skills.trace_memory(one, context) for one in given])
+    traces = yield from memory.gate.screening([skills.trace_memory(run, context) for run in runs])
     if traces:
         yield from memory.pipeline.remember(traces, context)
     stored: dict[str, StoreResult] = {}
@@ -320,13 +320,17 @@ def learn_skills(
         moment = memory.tiered_store.flows.moment()
         (rows,) = yield Query((skills.recent_traces_call(context, moment),), commit=True)
         seen = skills.read_traces(rows)
-        found = skills.proposed_skills(seen, context, min_support=min_support)
-        known = yield from skills.read_stored_values(list(found), context, moment, (Tier.WORKING,))
+        proposed = skills.proposed_skills(seen, context, min_support=min_support)
+        before = yield from skills.read_stored_values(
+            list(proposed), context, moment, (Tier.WORKING,)
+        )
         news = {
-            key: one for key, one in found.items() if skills.has_new_evidence(one, known.get(key))
+            key: skill
+            for key, skill in proposed.items()
+            if skills.has_new_evidence(skill, before.get(key))
         }
-        if news.keys() <= {key for key in stored if key not in known}:
-            return [stored.get(key) or replace(_UNCHANGED, key=key) for key in found]
+        if news.keys() <= {key for key in stored if key not in before}:
+            return [stored.get(key) or replace(_UNCHANGED, key=key) for key in proposed]
         results = yield from memory.pipeline.remember(list(news.values()), context)
         stored |= zip(news, results, strict=True)
 
@@ -359,80 +363,88 @@ def reflect(
     """
     if isinstance(attempts, FailedAttempt):
         raise InvalidTypeError("reflect takes a list of attempts: for one, reflect([attempt])")
-    given = listed(attempts)
-    for one in given:
-        checked_instance(one, FailedAttempt, "an attempt")
+    failed = listed(attempts)
+    for attempt in failed:
+        checked_instance(attempt, FailedAttempt, "an attempt")
     reflector = None if model is None else reflector_of(model)
-    kept = yield from _kept(memory, given)
+    kept = yield from _kept(memory, failed)
     if reflector is None:
         return kept
-    return (yield from _learned(memory, Experience(attempts=given), reflector))
+    return (yield from _learned(memory, Experience(attempts=failed), reflector))
 
 
 @without_deadline
-def learn_from(memory: Memory, told: Experience, reflector: Reflector) -> Flow[list[StoreResult]]:
+def learn_from(
+    memory: Memory, experience: Experience, reflector: Reflector
+) -> Flow[list[StoreResult]]:
     """Keep what of a turn is evidence by itself, and let a model draw its lessons."""
-    yield from _kept(memory, [one for one in told.attempts if one.succeeded_with is not None])
-    return (yield from _learned(memory, told, reflector))
+    yield from _kept(
+        memory, [attempt for attempt in experience.attempts if attempt.succeeded_with is not None]
+    )
+    return (yield from _learned(memory, experience, reflector))
 
 
 def _kept(memory: Memory, attempts: Sequence[FailedAttempt]) -> Flow[list[StoreResult]]:
     """Store attempts, each once, and say what became of each."""
     context = memory.context
-    own = [one.to_memory(context) for one in dict.fromkeys(attempts)]
+    own = [attempt.to_memory(context) for attempt in dict.fromkeys(attempts)]
     # held back where what a tool said instructs its reader
     kept = yield from memory.gate.screening(own)
     return (yield from memory.pipeline.remember(kept, context)) if kept else []
 
 
-def _learned(memory: Memory, told: Experience, reflector: Reflector) -> Flow[list[StoreResult]]:
+def _learned(
+    memory: Memory, experience: Experience, reflector: Reflector
+) -> Flow[list[StoreResult]]:
     """Store the lessons that a model draws, of what it drew none before."""
     context, moment = memory.context, memory.tiered_store.flows.moment()
-    keys = [*(one.key(context) for one in told.kinds), told.key(context)]
+    keys = [*(kind.key(context) for kind in experience.kinds), experience.key(context)]
     before = yield from skills.read_stored_values(keys, context, moment)
     learned = [
         StoreResult(stored=False, key=key, reason="learned before") for key in keys if key in before
     ]
-    left = told.without_lessons(before, context)
+    left = experience.without_lessons(before, context)
     if not left.teaches:
         return learned
-    said = yield from _known(memory, left)
-    drawn = yield from ask_model(reflector, left, said)
+    known_lessons = yield from _known(memory, left)
+    drawn = yield from ask_model(reflector, left, known_lessons)
     return [*learned, *(yield from _stored(memory, left, drawn))]
 
 
-def _known(memory: Memory, told: Experience) -> Flow[list[str]]:
+def _known(memory: Memory, experience: Experience) -> Flow[list[str]]:
     """The lessons of these failures, or about this question, that are there already."""
-    query = told.asked if told.corrects or told.failed else ""
+    query = experience.asked if experience.corrects or experience.failed else ""
     ask = recall_query(memory, query)
-    found, _ = yield from find_lessons(
+    recalled, _ = yield from find_lessons(
         replace(ask, memory_types=(REFLEXION,), limit=_KNOWN),
         memory.reader,
         memory.tiered_store.flows,
-        failures=[one.example.failure for one in told.kinds],
+        failures=[kind.example.failure for kind in experience.kinds],
     )
-    return [one.content for one in found]
+    return [lesson.content for lesson in recalled]
 
 
 def _stored(
-    memory: Memory, told: Experience, drawn: Sequence[DrawnLesson]
+    memory: Memory, experience: Experience, drawn: Sequence[DrawnLesson]
 ) -> Flow[list[StoreResult]]:
     """Store lessons with the attempts that they are of, which live on in them."""
     if not drawn:
         return []
     context, store = memory.context, memory.tiered_store.flows
-    shown = list(dict.fromkeys(one.kind.example for one in drawn if one.kind is not None))
-    kept = yield from memory.gate.screening([one.to_memory(context) for one in shown])
+    shown = list(dict.fromkeys(lesson.kind.example for lesson in drawn if lesson.kind is not None))
+    kept = yield from memory.gate.screening([attempt.to_memory(context) for attempt in shown])
     origins = dict(zip(shown, kept, strict=True))
-    made = yield from memory.gate.screening([one.to_memory(told, context) for one in drawn])
+    made = yield from memory.gate.screening(
+        [lesson.to_memory(experience, context) for lesson in drawn]
+    )
     lessons_ = [
-        one if each.kind is None else drawn_from(origins[each.kind.example], one)
-        for one, each in zip(made, drawn, strict=True)
+        lesson if each.kind is None else drawn_from(origins[each.kind.example], lesson)
+        for lesson, each in zip(made, drawn, strict=True)
     ]
     results = yield from memory.pipeline.remember([*kept, *lessons_], context)
     pairs = [
-        (attempt.key(context), str(one.key))
-        for one, each in zip(lessons_, drawn, strict=True)
+        (attempt.key(context), str(lesson.key))
+        for lesson, each in zip(lessons_, drawn, strict=True)
         if each.kind is not None
         for attempt in each.kind.attempts
     ]
@@ -452,9 +464,13 @@ class Reflections:
         """Keep it until what came of it is told."""
         with self._lock:
             begun = self._begun.pop(caller, [])
-            ended = [one for one in begun if one.done()][-_MOST:]
-            self._begun[caller] = [*ended, *(one for one in begun if not one.done()), future]
-            idle = [one for one, begun in self._begun.items() if all(map(Future.done, begun))]
+            ended = [reflection for reflection in begun if reflection.done()][-_MOST:]
+            self._begun[caller] = [
+                *ended,
+                *(reflection for reflection in begun if not reflection.done()),
+                future,
+            ]
+            idle = [other for other, begun in self._begun.items() if all(map(Future.done, begun))]
             for oldest in idle[:-_MOST_CALLERS]:
                 del self._begun[oldest]
         future.add_done_callback(_ended)
@@ -472,15 +488,31 @@ class Reflections:
         """Return what was learned for a caller since it was told last; if nothing was, why not."""
         with self._lock:
             begun = self._begun.pop(caller, [])
-            ended = [one for one in begun if one.done() and not one.cancelled()]
-            found = [each for one in ended if one.exception() is None for each in one.result()]
-            failed = [one for one in ended if isinstance(one.exception(), TieredMemoryError)]
-            left = [*(failed if found else ()), *(one for one in begun if not one.done())]
+            ended = [
+                reflection
+                for reflection in begun
+                if reflection.done() and not reflection.cancelled()
+            ]
+            results = [
+                each
+                for reflection in ended
+                if reflection.exception() is None
+                for each in reflection.result()
+            ]
+            failed = [
+                reflection
+                for reflection in ended
+                if isinstance(reflection.exception(), TieredMemoryError)
+            ]
+            left = [
+                *(failed if results else ()),
+                *(reflection for reflection in begun if not reflection.done()),
+            ]
             if left:
                 self._begun[caller] = left
-        if failed and not found:
+        if failed and not results:
             failed[-1].result()
-        return found
+        return results
 
 
 _NOTHING_LEARNED = "nothing was learned from a turn: %s"
@@ -492,18 +524,20 @@ def _ended(future: Future[list[StoreResult]]) -> None:
         _log.warning(_NOTHING_LEARNED, error)
 
 
-def _learning(memory: Memory, told: Experience, model: BaseChatModel) -> Flow[list[StoreResult]]:
+def _learning(
+    memory: Memory, experience: Experience, model: BaseChatModel
+) -> Flow[list[StoreResult]]:
     """Learn from a turn, and log why nothing was learned before anybody is told that it is over."""
     try:
-        return (yield from learn_from(memory, told, reflector_of(model)))
+        return (yield from learn_from(memory, experience, reflector_of(model)))
     except TieredMemoryError as error:
         _log.warning(_NOTHING_LEARNED, error)
         raise
 
 
-def begin_reflection(memory: Memory, told: Experience, model: BaseChatModel) -> None:
+def begin_reflection(memory: Memory, experience: Experience, model: BaseChatModel) -> None:
     """Let a model draw the lessons of a turn in the background; nobody waits for it."""
-    future = memory.tiered_store.run_in_background(_learning(memory, told, model))
+    future = memory.tiered_store.run_in_background(_learning(memory, experience, model))
     memory.tiered_store.flows.shared.get(Reflections).add(memory.caller, future)
 
 

@@ -37,7 +37,7 @@ class Known(NamedTuple):
 S = TypeVar("S", Candidate, ArchivedPlace, Under, Known)
 
 
-def meant(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
+def meant(candidates: Sequence[S], key: str, context: MemoryContext) -> S | None:
     """The memory of that key: the context's own if it has one, else the only one it reaches.
 
     A memory that another project keeps is as good as not there.
@@ -45,54 +45,56 @@ def meant(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
     Raises:
         InvalidInputError: if several memories elsewhere in what it reaches have the key.
     """
-    return own_or_only(reached(found, context), key, context)
+    return own_or_only(reached(candidates, context), key, context)
 
 
-def own_or_only(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
+def own_or_only(candidates: Sequence[S], key: str, context: MemoryContext) -> S | None:
     """Pick the context's own of several that have a key, else the only one there is.
 
     Raises:
         InvalidInputError: if there are several, and none is the context's own.
     """
-    if any(one.key != key for one in found):
-        return _of_handle(found, key)
-    own = [one for one in found if _is_own(one, context)]
-    if own or len(found) < 2:  # noqa: PLR2004 - one, or none
-        return next(iter(own or found), None)
-    places = ", ".join(map(str, sorted(one.place[0] for one in found)[:3]))
+    if any(candidate.key != key for candidate in candidates):
+        return _of_handle(candidates, key)
+    own = [candidate for candidate in candidates if _is_own(candidate, context)]
+    if own or len(candidates) < 2:  # noqa: PLR2004 - one, or none
+        return next(iter(own or candidates), None)
+    places = ", ".join(map(str, sorted(candidate.place[0] for candidate in candidates)[:3]))
     raise InvalidInputError(
         f"several memories of the tenant have the key {key!r} ({places}, …): ask through a "
         "coordinator whose context names the project and the session"
     )
 
 
-def _of_handle(found: Sequence[S], handle: str) -> S:
+def _of_handle(candidates: Sequence[S], handle: str) -> S:
     """Return the only memory that has a handle.
 
     Raises:
         InvalidInputError: if several have it.
     """
-    first, *others = found
+    first, *others = candidates
     if others:
-        several = "; ".join(map(_named, found))
+        choices = "; ".join(map(_named, candidates))
         raise InvalidInputError(
-            f"{len(found)} memories have the handle {handle!r}: name one by its key: {several}"
+            f"{len(candidates)} memories have the handle {handle!r}: name one by its key: {choices}"
         )
     return first
 
 
-def _named(one: Candidate | ArchivedPlace | Under | Known) -> str:
-    said = (
-        f" ({shorten_line(content_of(one.value), LINE_LENGTH)})"
-        if isinstance(one, Candidate)
+def _named(candidate: Candidate | ArchivedPlace | Under | Known) -> str:
+    excerpt = (
+        f" ({shorten_line(content_of(candidate.value), LINE_LENGTH)})"
+        if isinstance(candidate, Candidate)
         else ""
     )
-    return f"{one.key!r}{said}"
+    return f"{candidate.key!r}{excerpt}"
 
 
-def reached(found: Sequence[S], context: MemoryContext) -> list[S]:
+def reached(candidates: Sequence[S], context: MemoryContext) -> list[S]:
     """Leave out memories that the context does not reach."""
-    return [one for one in found if context.reaches(one.tier, one.place[0])]
+    return [
+        candidate for candidate in candidates if context.reaches(candidate.tier, candidate.place[0])
+    ]
 
 
 def key_of(named: str, context: MemoryContext, alive_at: datetime) -> Flow[str]:
@@ -105,8 +107,8 @@ def key_of(named: str, context: MemoryContext, alive_at: datetime) -> Flow[str]:
         return named
     params = {**context.whose, "handles": [handle], "alive_at": alive_at}
     (rows,) = yield Query((Call("known_handles", params),), commit=True)
-    found = reached([Known(*row) for _, *row in rows], context)
-    return _of_handle(found, named).key if found else named
+    reachable = reached([Known(*row) for _, *row in rows], context)
+    return _of_handle(reachable, named).key if reachable else named
 
 
 def places_of(
@@ -123,34 +125,34 @@ def places_of(
     if handles:
         calls.append(Call("known_handles", {**whose, "handles": [*handles]}))
     rows, *more = yield Query(tuple(calls), commit=True)
-    found: dict[str, list[Known]] = {}
+    locations: dict[str, list[Known]] = {}
     for row in rows:
-        found.setdefault(row[0], []).append(Known(*row))
-    by_key = frozenset(found)
+        locations.setdefault(row[0], []).append(Known(*row))
+    by_key = frozenset(locations)
     for handle, *row in chain.from_iterable(more):
         if (key := handles[handle]) not in by_key:
-            found.setdefault(key, []).append(Known(*row))
+            locations.setdefault(key, []).append(Known(*row))
     places = {}
     for key in keys:
-        one = meant(found.get(key, []), key, context)
-        if one is None:
+        location = meant(locations.get(key, []), key, context)
+        if location is None:
             raise InvalidInputError((yield from why_absent(key, context, _STORE_FIRST)))
-        places[key] = Place(one.tenant, one.namespace), one.key
+        places[key] = Place(location.tenant, location.namespace), location.key
     return places
 
 
 def why_absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
     """Say why no memory of that key can be had: it is archived, or there is none."""
     archived = reached((yield from find_archived(context, key)), context)
-    for one in sorted(archived, key=lambda each: not _is_own(each, context)):
+    for place in sorted(archived, key=lambda each: not _is_own(each, context)):
         return (
             f"the memory {key!r} is archived: bring it back with "
-            f"admin.restore_archive({one.archive!r}), or `langmem-tiers restore`"
+            f"admin.restore_archive({place.archive!r}), or `langmem-tiers restore`"
         )
     return f"there is no memory {key!r} in tenant {context.tenant!r}{hint}"
 
 
-def _is_own(one: Candidate | ArchivedPlace | Under | Known, context: MemoryContext) -> bool:
+def _is_own(candidate: Candidate | ArchivedPlace | Under | Known, context: MemoryContext) -> bool:
     """Tell whether a recall in that context would look where it is."""
-    prefix = context.namespace(Tier(one.tier))
-    return one.place[0][: len(prefix)] == prefix
+    prefix = context.namespace(Tier(candidate.tier))
+    return candidate.place[0][: len(prefix)] == prefix

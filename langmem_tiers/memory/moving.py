@@ -28,7 +28,7 @@ from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remember.transaction import write
 from langmem_tiers.store.write import Write
 
-_BUILT_IN = frozenset(one.name for one in BUILT_IN)
+_BUILT_IN = frozenset(memory_type.name for memory_type in BUILT_IN)
 
 
 def promote_to_long_term(
@@ -64,17 +64,17 @@ def promote_to_long_term(
         ModelError: if the model gave nothing usable; nothing was promoted.
     """
     named, chosen, generaliser = memory_key(key), _policy(memory, policy), _generaliser(model)
-    alike = [memory_key(one) for one in checked_list(same, "same", "keys")]
+    alike = [memory_key(same_key) for same_key in checked_list(same, "same", "keys")]
     words = None if general is None else checked_text(general, "general")
     yield from _ready(memory)
-    how = _promoting(memory, chosen, generaliser)
-    one = yield from recalling.known(memory, named)
-    sources = yield from promoting.read_evidence(how.tenant, [one.id])
+    run = _promoting(memory, chosen, generaliser)
+    candidate = yield from recalling.known(memory, named)
+    sources = yield from promoting.read_evidence(run.tenant, [candidate.id])
     if not sources:
         raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
     source = sources[0]
-    how = how._replace(judged_same={source.id: [_near(source, one) for one in alike]})
-    return (yield from promoting.promote_one(promoting.plan_promotion(source, how), how, words))
+    run = run._replace(judged_same={source.id: [_near(source, same_key) for same_key in alike]})
+    return (yield from promoting.promote_one(promoting.plan_promotion(source, run), run, words))
 
 
 def _near(source: rules.PromotionCandidate, key: str) -> int:
@@ -83,14 +83,14 @@ def _near(source: rules.PromotionCandidate, key: str) -> int:
     Raises:
         InvalidInputError: if there is none, or several projects have one.
     """
-    found = [one["id"] for one in source.near if one["key"] == key]
-    if len(found) != 1:
-        what = "no memory" if not found else "more than one memory"
+    ids = [row["id"] for row in source.near if row["key"] == key]
+    if len(ids) != 1:
+        what = "no memory" if not ids else "more than one memory"
         raise InvalidInputError(
             f"{what} of the key {key!r} is near to {source.key!r} in working: take the keys that "
             "`near` or a cycle's report names"
         )
-    return int(found[0])
+    return int(ids[0])
 
 
 @without_deadline
@@ -132,10 +132,16 @@ def _promoting(
 ) -> promoting.PromotionJob:
     """What holds for the moves of a call that begins now."""
     store, context = memory.tiered_store.flows, memory.context
-    seen = {"user_id": context.user_id, "everybody": False}
+    user_params = {"user_id": context.user_id, "everybody": False}
     moment = store.moment()
     return promoting.PromotionJob(
-        context.root, policy, generaliser, store.options, moment, store.moment, user_params=seen
+        context.root,
+        policy,
+        generaliser,
+        store.options,
+        moment,
+        store.moment,
+        user_params=user_params,
     )
 
 
@@ -180,8 +186,10 @@ def explain(
     """
     named, chosen = memory_key(key), _policy(memory, policy)
     yield from memory.tiered_store.flows.flush_before_read()
-    one = yield from recalling.known(memory, named)
-    return (yield from moves.read_explanation(one.id, _promoting(memory, chosen), memory.context))
+    candidate = yield from recalling.known(memory, named)
+    return (
+        yield from moves.read_explanation(candidate.id, _promoting(memory, chosen), memory.context)
+    )
 
 
 def _policy(memory: Memory, policy: PromotionSettings | None) -> rules.PromotionPolicy:
@@ -212,11 +220,13 @@ def delete_memory(memory: Memory, key: str) -> Flow[bool]:
     and stays: without the original it is shown here as everywhere.
     """
     store, context = memory.tiered_store.flows, memory.context
-    found = yield from find_by_key(context, key, TIERS, store)
-    one: Candidate | ArchivedPlace | None = meant(found, key, context)
-    if one is None:
-        one = meant((yield from find_archived(context, key)), key, context)
-    if one is not None:
-        gone = Write(place=Place(one.tenant, one.namespace), key=one.key, value=None)
+    candidates = yield from find_by_key(context, key, TIERS, store)
+    candidate: Candidate | ArchivedPlace | None = meant(candidates, key, context)
+    if candidate is None:
+        candidate = meant((yield from find_archived(context, key)), key, context)
+    if candidate is not None:
+        gone = Write(
+            place=Place(candidate.tenant, candidate.namespace), key=candidate.key, value=None
+        )
         yield from write([replace(gone, twins="go")], store)
-    return one is not None
+    return candidate is not None

@@ -41,8 +41,7 @@ from langmem_tiers.recall.ranking import (
     resolve_profile,
 )
 from langmem_tiers.recall.recall import POOL, QueryVectors, RecallQuery, find_by_key, recall_bounds
-from langmem_tiers.recall.replay import RecallRecorder, Replay
-from langmem_tiers.recall.replay import replay_turn as replayed
+from langmem_tiers.recall.replay import RecallRecorder, Replay, replay_turn
 from langmem_tiers.remember.echo import Recalled
 from langmem_tiers.remember.review import MODEL, OWN
 from langmem_tiers.store.filters import compile_filter
@@ -161,7 +160,7 @@ def replay(
     if (turn := checked_label(turn_id, "turn_id")) is None:
         raise InvalidTypeError("turn_id names a turn, a run or a recall, and is not None")
     own = None if profile is None else resolve_profile(profile)
-    return replayed(turn, memory.context, memory.reader, memory.tiered_store.flows, own)
+    return replay_turn(turn, memory.context, memory.reader, memory.tiered_store.flows, own)
 
 
 def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Recollection | None]:
@@ -176,11 +175,11 @@ def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Rec
     """
     store, context = memory.tiered_store.flows, memory.context
     tiers = TIERS if tier is None else (to_tier(tier),)
-    one = meant((yield from find_by_key(context, key, tiers, store)), key, context)
-    if one is None:
+    candidate = meant((yield from find_by_key(context, key, tiers, store)), key, context)
+    if candidate is None:
         return None
-    yield from store.mark_read([one], store.moment())
-    got = to_recollection(one, 0.0, {})
+    yield from store.mark_read([candidate], store.moment())
+    got = to_recollection(candidate, 0.0, {})
     note(memory, [got])
     return got
 
@@ -222,11 +221,13 @@ def known(
             reaches several elsewhere.
     """
     context = memory.context
-    found = yield from find_by_key(context, memory_key(key), TIERS, memory.tiered_store.flows)
-    one = own_or_only(found, key, context) if everywhere else meant(found, key, context)
-    if one is None:
+    candidates = yield from find_by_key(context, memory_key(key), TIERS, memory.tiered_store.flows)
+    candidate = (
+        own_or_only(candidates, key, context) if everywhere else meant(candidates, key, context)
+    )
+    if candidate is None:
         raise InvalidInputError((yield from why_absent(key, context)), code=absent)
-    return one
+    return candidate
 
 
 def recall(
@@ -256,8 +257,8 @@ def recall(
     answers = yield from recalls.recall(
         asks, memory.reader, store, hidden, vectors, shown_of=shown_of, recording=recording
     )
-    for found in answers:
-        note(memory, found)
+    for answer in answers:
+        note(memory, answer)
     return answers
 
 
@@ -277,9 +278,9 @@ def standing(
     }
     (rows,) = yield Query((Call("read_again", params),), commit=True)
     current = reached(read_candidates(rows, store.distance), context)
-    found = [to_recollection(one, 0.0, {}) for one in current]
-    note(memory, found)
-    return found
+    recollections = [to_recollection(candidate, 0.0, {}) for candidate in current]
+    note(memory, recollections)
+    return recollections
 
 
 def looked_up(memory: Memory, asks: Sequence[RecallQuery]) -> Flow[list[Recollections]]:
@@ -291,9 +292,9 @@ def looked_up(memory: Memory, asks: Sequence[RecallQuery]) -> Flow[list[Recollec
     return (yield from recalls.recall(asks, reader, memory.tiered_store.flows, lambda _: True))
 
 
-def note(memory: Memory, found: Iterable[Recalled]) -> None:
+def note(memory: Memory, recollections: Iterable[Recalled]) -> None:
     """Keep in mind what is recalled: whoever says it again tells nothing new."""
-    memory.pipeline.lately.note(memory.caller, found, memory.tiered_store.flows.now)
+    memory.pipeline.lately.note(memory.caller, recollections, memory.tiered_store.flows.now)
 
 
 # What is asked for, checked at the door
@@ -313,20 +314,20 @@ def checked_options(options: Mapping[str, Any], bounds: Bounds = DEFAULT_BOUNDS)
     Raises:
         InvalidInputError: for one that makes no sense, or that there is not.
     """
-    known = RecallOptions.__annotations__
-    if unknown := options.keys() - known.keys():
-        raise InvalidTypeError(no_option(min(unknown), [*known]))
+    names = RecallOptions.__annotations__
+    if unknown := options.keys() - names.keys():
+        raise InvalidTypeError(no_option(min(unknown), [*names]))
     fields: dict[str, Any] = {}
-    for name, given in options.items():
-        if given is None and name not in RECALL_DEFAULTS:
+    for name, value in options.items():
+        if value is None and name not in RECALL_DEFAULTS:
             continue
         if name == "filter":
-            fields["conditions"] = compile_filter(_among_lists(given), bounds)
+            fields["conditions"] = compile_filter(_among_lists(value), bounds)
         elif name == "min_match":
-            fields["floor"] = floor_of(given)
+            fields["floor"] = floor_of(value)
         else:
             check = _CHECKS.get(name)  # all else is checked as the query is made
-            fields[name] = given if check is None else check(given)
+            fields[name] = value if check is None else check(value)
     return fields
 
 
@@ -379,8 +380,8 @@ def recall_queries(memory: Memory, queries: Sequence[str], **options: Any) -> li
         raise InvalidTypeError("queries is a list of texts; for one, use get_context")
     if "embedding" in options:
         raise InvalidTypeError("an embedding is of one query: use get_context")
-    several = memory.tiered_store.options.bounds.batched(queries)
-    return [recall_query(memory, query, **options) for query in several]
+    texts = memory.tiered_store.options.bounds.batched(queries)
+    return [recall_query(memory, query, **options) for query in texts]
 
 
 def _packed(embedding: Sequence[float], index: IndexOptions | None) -> PackedVector:
@@ -414,11 +415,11 @@ def _check_reviewed(name: str, memory: Memory) -> None:
         )
 
 
-def no_option(name: str, known: Sequence[str]) -> str:
+def no_option(name: str, names: Sequence[str]) -> str:
     """What to say of an option that there is not."""
     ours = _OTHERS_WORDS.get(name)
     return (
-        f"there is no option {short(name)}: {suggest_name(ours if ours in known else name, known)}"
+        f"there is no option {short(name)}: {suggest_name(ours if ours in names else name, names)}"
     )
 
 
@@ -429,32 +430,32 @@ def _tiers(names: Sequence[Tier | str]) -> Sequence[Tier]:
     return chosen
 
 
-def floor_of(given: object) -> Floor:
+def floor_of(value: object) -> Floor:
     """The least match as it can be given: a number, or two, each from 0 to 1."""
-    if isinstance(given, Floor):
-        return given
-    several = given if isinstance(given, tuple | list) else (given,)
-    numbers = [checked_share(one, "min_match") for one in several]
+    if isinstance(value, Floor):
+        return value
+    values = value if isinstance(value, tuple | list) else (value,)
+    numbers = [checked_share(part, "min_match") for part in values]
     if len(numbers) not in (1, 2) or None in numbers:
         raise InvalidInputError(
             "min_match is a number from 0 to 1, or two: the least match, and the least share of "
-            f"the best one's; not {short(given)}"
+            f"the best one's; not {short(value)}"
         )
-    match, share_of_best = [*(one or 0.0 for one in numbers), 0.0][:2]
+    match, share_of_best = [*(number or 0.0 for number in numbers), 0.0][:2]
     return Floor(match, share_of_best) if any(numbers) else NO_FLOOR
 
 
-def _among_lists(given: Any) -> Any:
+def _among_lists(value: Any) -> Any:
     """A filter in which a text stands for one that a list holds, where memories have lists."""
-    if not isinstance(given, Mapping):
-        return given
-    asked = {name for name in LIST_FIELDS if isinstance(given.get(name), str)}
-    return {**given, **{name: {"$contains": given[name]} for name in asked}}
+    if not isinstance(value, Mapping):
+        return value
+    asked = {name for name in LIST_FIELDS if isinstance(value.get(name), str)}
+    return {**value, **{name: {"$contains": value[name]} for name in asked}}
 
 
 _CHECKS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "tiers": _tiers,
     "limit": checked_limit,
-    "exclude": lambda given: frozenset(map(memory_key, checked_list(given, "exclude", "keys"))),
+    "exclude": lambda value: frozenset(map(memory_key, checked_list(value, "exclude", "keys"))),
     "review": _checked_review,
 }

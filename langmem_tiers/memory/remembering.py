@@ -49,8 +49,8 @@ def store(
     Raises:
         InvalidInputError: for what cannot be stored; nothing was.
     """
-    one = new_memory(content, memory_type=memory_type, **options)
-    return single(admitted(memory, [one]))
+    new = new_memory(content, memory_type=memory_type, **options)
+    return single(admitted(memory, [new]))
 
 
 def store_many(
@@ -69,9 +69,9 @@ def store_many(
 
 def admitted(memory: Memory, memories: Sequence[NewMemory]) -> Flow[list[StoreResult]]:
     """Put what was checked to the gate and store it."""
-    if any(one.pinned is True for one in memories):
+    if any(new.pinned is True for new in memories):
         memories, _ = yield from memory.pipeline.validated(memories, memory.context)
-        pins = [one.content for one in memories if one.pinned is True]
+        pins = [new.content for new in memories if new.pinned is True]
         yield from check_room(memory, "\n".join(pins))
     return (yield from memory.pipeline.admit(memories, memory.context))
 
@@ -88,7 +88,9 @@ def pinned(memory: Memory) -> Flow[list[Recollection]]:
         **visibility(moment),
     }
     (rows,) = yield Query((Call("pinned", params),), commit=True)
-    return [to_recollection(one, 0.0, {}) for one in read_candidates(rows, store.distance)]
+    return [
+        to_recollection(candidate, 0.0, {}) for candidate in read_candidates(rows, store.distance)
+    ]
 
 
 def pin(memory: Memory, key: str) -> Flow[bool]:
@@ -133,8 +135,10 @@ def check_room(memory: Memory, content: str, *, but: str | None = None) -> Flow[
     Raises:
         InvalidInputError: if it has not; the message names what to unpin.
     """
-    pins = [one for one in (yield from pinned(memory)) if one.key != but]
-    taken = sum(memory.count_tokens(one.content) for one in pins)
+    pins = [
+        pinned_memory for pinned_memory in (yield from pinned(memory)) if pinned_memory.key != but
+    ]
+    taken = sum(memory.count_tokens(pin_.content) for pin_ in pins)
     if taken + (more := memory.count_tokens(content)) > PINNED_TOKENS:
         raise InvalidInputError(_full(pins, taken, more))
 
@@ -145,8 +149,8 @@ def _full(pins: Sequence[Recollection], taken: int, more: int) -> str:
             f"a pin of {more} tokens is too long, of {PINNED_TOKENS} at most: say it in a sentence"
         )
     named = "; ".join(
-        f"[{handle_of(one.namespace, one.key)}] {shorten_line(one.content, LINE_LENGTH)}"
-        for one in pins
+        f"[{handle_of(pin_.namespace, pin_.key)}] {shorten_line(pin_.content, LINE_LENGTH)}"
+        for pin_ in pins
     )
     return (
         f"pins have room for {PINNED_TOKENS} tokens, {taken} are taken, and this takes {more}: "
@@ -155,17 +159,17 @@ def _full(pins: Sequence[Recollection], taken: int, more: int) -> str:
 
 
 def _set(memory: Memory, named: str, *, on: bool) -> Flow[bool]:
-    one = yield from recalling.known(memory, named)
-    if on and one.value.get("pinned") is not True:
-        current = yield from recalling.standing(memory, [one.place])
+    candidate = yield from recalling.known(memory, named)
+    if on and candidate.value.get("pinned") is not True:
+        current = yield from recalling.standing(memory, [candidate.place])
         if not current:
             raise InvalidInputError(
-                f"the memory {one.key!r} is not current, and cannot be pinned: see history"
+                f"the memory {candidate.key!r} is not current, and cannot be pinned: see history"
             )
         yield from check_room(memory, current[0].content)
     params = {
-        "tenant": one.tenant,
-        "id": one.id,
+        "tenant": candidate.tenant,
+        "id": candidate.id,
         "pinned": on,
         "now": memory.tiered_store.flows.now,
     }
@@ -179,37 +183,37 @@ def new_memories(
     """The arguments of `store_many`, each a text or a mapping of those of `store`."""
     if isinstance(memories, str | Mapping) or not isinstance(memories, Iterable):
         raise InvalidTypeError("store_many takes a list of memories; for one, use store")
-    several = []
-    for one in bounds.batched(memories):
-        if isinstance(one, str):
-            several.append(NewMemory(content=one))
+    checked = []
+    for entry in bounds.batched(memories):
+        if isinstance(entry, str):
+            checked.append(NewMemory(content=entry))
             continue
-        if not isinstance(one, Mapping):
+        if not isinstance(entry, Mapping):
             raise InvalidTypeError(
-                f"a memory is a text or a mapping of store's arguments, not {type(one).__name__}"
+                f"a memory is a text or a mapping of store's arguments, not {type(entry).__name__}"
             )
-        named: Mapping[Any, Any] = one
-        several.append(
+        named: Mapping[Any, Any] = entry
+        checked.append(
             new_memory(
                 **{
-                    name if isinstance(name, str) else short(name): given
-                    for name, given in named.items()
+                    name if isinstance(name, str) else short(name): value
+                    for name, value in named.items()
                 }
             )
         )
-    return several
+    return checked
 
 
 def new_memory(content: str = "", **fields: Any) -> NewMemory:
     """The arguments of `store`, which says what they mean."""
-    given: dict[str, Any] = {}
-    for name, one in fields.items():
+    arguments: dict[str, Any] = {}
+    for name, value in fields.items():
         if name not in _OF_STORE:
             raise InvalidTypeError(
                 f"store takes no {short(name)}: use one of {', '.join(_OF_STORE)}"
             )
-        if one is not None or name == _ROUTED:
-            given[name] = one
-    if "tier" in given:
-        given["tier"] = to_tier(given["tier"])
-    return NewMemory(content=content, **given)
+        if value is not None or name == _ROUTED:
+            arguments[name] = value
+    if "tier" in arguments:
+        arguments["tier"] = to_tier(arguments["tier"])
+    return NewMemory(content=content, **arguments)

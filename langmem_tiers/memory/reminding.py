@@ -124,15 +124,15 @@ def add(
     metadata = {} if fields.get("metadata") is None else fields["metadata"]
     checked_mapping(metadata, "metadata", "{'for': 'Anna'}")
     # every client reads the priority there
-    given = {**fields, "metadata": {**metadata, "priority": level.value}}
-    one = new_memory(content, key=key, **{"memory_type": PROSPECTIVE, **given})
-    return _stored(memory, one, remembered.intention_params(trigger, level, now, end))
+    options = {**fields, "metadata": {**metadata, "priority": level.value}}
+    new = new_memory(content, key=key, **{"memory_type": PROSPECTIVE, **options})
+    return _stored(memory, new, remembered.intention_params(trigger, level, now, end))
 
 
-def _stored(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
+def _stored(memory: Memory, new: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
     """Store a memory and what is intended by it in one transaction, if the gate lets it pass."""
     pipeline, context = memory.pipeline, memory.context
-    memories, writes = yield from pipeline.validated([one], context)
+    memories, writes = yield from pipeline.validated([new], context)
     (verdict,) = yield from pipeline.screened(memories, writes, context)
     if not verdict.stored:
         return result_of(verdict)
@@ -224,7 +224,7 @@ def acknowledge(memory: Memory, *reminders: Reminder | str) -> Flow[bool]:
     False if that came too late for one: somebody else was given it since, or it was put off or
     closed. The others are delivered. To say it again does no harm, and writes nothing.
     """
-    return _acknowledged(memory, sorted({_token(one) for one in reminders}))
+    return _acknowledged(memory, sorted({_token(reminder) for reminder in reminders}))
 
 
 def _acknowledged(memory: Memory, tokens: Sequence[tuple[int, int]]) -> Flow[bool]:
@@ -247,11 +247,11 @@ def _token(reminder: object) -> tuple[int, int]:
     token = reminder.token if isinstance(reminder, Reminder) else reminder
     if not isinstance(token, str):
         raise InvalidTypeError(f"acknowledge a Reminder or its token, not {short(token)}")
-    if (found := _TOKEN.fullmatch(token)) is None:
+    if (match := _TOKEN.fullmatch(token)) is None:
         raise InvalidInputError(
             f"{short(token)} is no token of a reminder: pass what reminders.due() gave"
         )
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
@@ -264,16 +264,16 @@ def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
         InvalidInputError: if there is none of that key, it is closed, or expires before.
     """
     moment = parsed_moment(until, "until")
-    one = yield from recalling.known(memory, key)
-    if (yield from _changed(memory, "snooze", one.id, until=moment)):
+    candidate = yield from recalling.known(memory, key)
+    if (yield from _changed(memory, "snooze", candidate.id, until=moment)):
         return
-    found = yield from _standing(memory, one.id)
-    if found.status in remembered.OPEN_STATUSES:
+    row = yield from _standing(memory, candidate.id)
+    if row.status in remembered.OPEN_STATUSES:
         raise InvalidInputError(
-            f"it expires at {found.expires_at}, and would never be raised after {moment}: "
+            f"it expires at {row.expires_at}, and would never be raised after {moment}: "
             "snooze it for less, or add it anew with another `expires_at`"
         )
-    raise InvalidInputError(f"it is {found.status}, and cannot be put off: add it anew")
+    raise InvalidInputError(f"it is {row.status}, and cannot be put off: add it anew")
 
 
 def complete(memory: Memory, key: str) -> Flow[bool]:
@@ -309,17 +309,17 @@ def list_(
     """
     wanted: Sequence[Status] = remembered.OPEN_STATUSES
     if status is not None:
-        wanted = [Status(one) for one in _names(status, tuple(Status), "status")]
-    stored = [stored for one in wanted for stored in remembered.STORED_STATUSES[one]]
-    found = rows_of(
+        wanted = [Status(name) for name in _names(status, tuple(Status), "status")]
+    stored = [stored for state in wanted for stored in remembered.STORED_STATUSES[state]]
+    reading = rows_of(
         "intentions",
         **build_scope_params(memory.context, memory.tiered_store.flows.moment()),
-        statuses=[one.value for one in wanted],
+        statuses=[state.value for state in wanted],
         stored=sorted(set(stored)),
         limit=checked_limit(limit),
     )
     read = partial(remembered.read_intention, tenant=memory.context.root)
-    return map_result(found, lambda rows: [*map(read, rows)])
+    return map_result(reading, lambda rows: [*map(read, rows)])
 
 
 def mark_reminding(memory: Memory, key: str) -> Flow[None]:
@@ -331,31 +331,33 @@ def mark_reminding(memory: Memory, key: str) -> Flow[None]:
     Raises:
         InvalidInputError: if there is no such memory.
     """
-    one = yield from recalling.known(memory, key)
-    yield Query((Call("mark_reminding", {"tenant": one.tenant, "id": one.id}),), commit=True)
+    candidate = yield from recalling.known(memory, key)
+    yield Query(
+        (Call("mark_reminding", {"tenant": candidate.tenant, "id": candidate.id}),), commit=True
+    )
 
 
 def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
     """Close an intention for good, or until its next time if it recurs and is done."""
-    one = yield from recalling.known(memory, key)
+    candidate = yield from recalling.known(memory, key)
     if status is Status.DONE:
         now = memory.tiered_store.flows.moment().now
-        standing = yield from _standing(memory, one.id)
+        standing = yield from _standing(memory, candidate.id)
         again = remembered.next_due(trigger_from_json(standing.trigger), now, standing.expires_at)
         if again is not None and standing.status in remembered.OPEN_STATUSES:
             if standing.due_at <= now:
-                yield from _changed(memory, "snooze", one.id, until=again)
+                yield from _changed(memory, "snooze", candidate.id, until=again)
             return True
-    changed = yield from _changed(memory, "close_intention", one.id, status=status.value)
+    changed = yield from _changed(memory, "close_intention", candidate.id, status=status.value)
     if not changed:
-        yield from _standing(memory, one.id)
+        yield from _standing(memory, candidate.id)
     return changed
 
 
 def _changed(memory: Memory, statement: str, number: int, **params: Any) -> Flow[bool]:
     moment = memory.tiered_store.flows.moment()
-    known = {"tenant": memory.context.root, "id": number, "now": moment.now}
-    return bool((yield from rows_of(statement, **known, **params)))
+    about = {"tenant": memory.context.root, "id": number, "now": moment.now}
+    return bool((yield from rows_of(statement, **about, **params)))
 
 
 class _Standing(NamedTuple):
@@ -384,30 +386,30 @@ _TOKEN: Final = re.compile(r"([0-9]+)\.([0-9]+)")
 """The id and the fence."""
 
 
-def _names(given: Any, known: Sequence[str], what: str) -> list[str]:
+def _names(value: Any, allowed: Sequence[str], what: str) -> list[str]:
     """One of these names, or several of them."""
-    several = [given] if isinstance(given, str) else list(checked_list(given, what, "names"))
-    for one in several:
-        if not isinstance(one, str) or one not in known:
-            raise InvalidInputError(f"there is no {what} {short(one)}: use {', '.join(known)}")
-    return several
+    names = [value] if isinstance(value, str) else list(checked_list(value, what, "names"))
+    for name in names:
+        if not isinstance(name, str) or name not in allowed:
+            raise InvalidInputError(f"there is no {what} {short(name)}: use {', '.join(allowed)}")
+    return names
 
 
 def _tool_calls(tool: Any) -> tuple[NextCall, ...]:
     """Tool calls of names, LangChain's tool calls, or several of either."""
-    several = [tool] if isinstance(tool, str | Mapping) else tool
-    if not isinstance(several, Iterable):
+    tools = [tool] if isinstance(tool, str | Mapping) else tool
+    if not isinstance(tools, Iterable):
         raise InvalidTypeError(f"tool is a name, a tool call or several, not {short(tool)}")
-    return tuple(map(_call, several))
+    return tuple(map(_call, tools))
 
 
 def _call(tool: Any) -> NextCall:
-    given = {"name": tool} if isinstance(tool, str) else tool
-    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+    call = {"name": tool} if isinstance(tool, str) else tool
+    if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
         raise InvalidTypeError(f"a tool call is a mapping with a name and args, not {short(tool)}")
-    utf8_bytes(given["name"], "name of the tool")
-    args = given.get("args")
-    return NextCall(given["name"], args if isinstance(args, Mapping) else {})
+    utf8_bytes(call["name"], "name of the tool")
+    args = call.get("args")
+    return NextCall(call["name"], args if isinstance(args, Mapping) else {})
 
 
 def _true_of(state: Any, predicates: Predicates | None) -> frozenset[str]:
@@ -417,13 +419,13 @@ def _true_of(state: Any, predicates: Predicates | None) -> frozenset[str]:
             "a state is judged by predicates: give predicates={'name': function of the state}"
         )
     true = []
-    for known, predicate in remembered.checked_predicates(predicates).items():
+    for name, predicate in remembered.checked_predicates(predicates).items():
         holds: object = predicate(state)
         if not isinstance(holds, bool):
-            returns = f"what the predicate {short(known)} returns"
+            returns = f"what the predicate {short(name)} returns"
             raise InvalidTypeError(f"{returns} is True or False, not {short(holds)}")
         if holds:
-            true.append(known)
+            true.append(name)
     return frozenset(true)
 
 
@@ -451,10 +453,12 @@ def topics_of(
             memory_types=[PROSPECTIVE],
             profile=PROFILES["match"],
         )
-        found = yield from single(looked_up(memory, [near]))
+        recollections = yield from single(looked_up(memory, [near]))
         least = ABOUT if judged else _ABOUT  # nobody knows how near is near to another model
         return frozenset(
-            Topic.from_content(one.content).about for one in found if one.match >= least
+            Topic.from_content(recollection.content).about
+            for recollection in recollections
+            if recollection.match >= least
         )
     vectors = QueryVectors()
     yield from vectors.add([text], memory.tiered_store.options)

@@ -59,7 +59,7 @@ def add_interaction(
     Raises:
         InvalidInputError: for what cannot be stored; nothing was.
     """
-    said = Message(
+    message = Message(
         message_id=str(uuid4()) if message_id is None else message_id,
         role=role,
         content=content,
@@ -68,20 +68,20 @@ def add_interaction(
         agent_id=state.context.agent_id,
     )
     names = ("role", "content", "metadata", "agent_id")
-    told = {
-        "name": said.message_id,
-        "value": encode_value({name: getattr(said, name) for name in names}, state.owner.bounds),
-        "now": said.at,
-        "expires_at": said.at + states.MESSAGE_LIFETIME,
+    params = {
+        "name": message.message_id,
+        "value": encode_value({name: getattr(message, name) for name in names}, state.owner.bounds),
+        "now": message.at,
+        "expires_at": message.at + states.MESSAGE_LIFETIME,
         "most": states.MAX_MESSAGES,
     }
-    adding = rows_of("add_message", **state.owner.params, **told)
-    return map_result(adding, lambda rows: replace(said, at=rows[0][0]))
+    adding = rows_of("add_message", **state.owner.params, **params)
+    return map_result(adding, lambda rows: replace(message, at=rows[0][0]))
 
 
 def get_recent_context(state: ShortTermState, limit: int = 20) -> Flow[list[Message]]:
     """The session's newest messages of the last hour, oldest first; 200 at most."""
-    return map_result(_look(state, limit), lambda found: list(found.messages))
+    return map_result(_look(state, limit), lambda shown: list(shown.messages))
 
 
 def clear_conversation(state: ShortTermState) -> Flow[int]:
@@ -128,7 +128,7 @@ def start_task(
         confidence_so_far=confidence_so_far,
         metadata={} if metadata is None else metadata,
     )
-    return _change(state.owner, Task, task.task_id, lambda one: one or task, task.created_at)
+    return _change(state.owner, Task, task.task_id, lambda before: before or task, task.created_at)
 
 
 def update_task(
@@ -146,14 +146,14 @@ def update_task(
     Raises:
         InvalidInputError: if the task is not active, or for what is no task.
     """
-    told = {
+    fields = {
         "status": status,
         "estimated_completion": estimated_completion,
         "worker_assigned": worker_assigned,
         "confidence_so_far": confidence_so_far,
         "metadata": metadata,
     }
-    changes = {field: one for field, one in told.items() if one is not None}
+    changes = {field: value for field, value in fields.items() if value is not None}
     # what is no task is refused before it is looked for
     name = Task(task_id=task_id, task_type="any", created_at=state.now).updated(**changes).task_id
 
@@ -173,7 +173,7 @@ def close_task(state: ShortTermState, task_id: str, status: str = "completed") -
 
 def get_active_tasks(state: ShortTermState) -> Flow[list[Task]]:
     """Return what the agent is at, in the order in which it was started."""
-    return map_result(_look(state, kinds=[states.TASK]), lambda found: list(found.tasks))
+    return map_result(_look(state, kinds=[states.TASK]), lambda shown: list(shown.tasks))
 
 
 def set_goal(
@@ -205,12 +205,12 @@ def set_goal(
         status=status,
     )
 
-    def said(before: Goal | None) -> Goal:
+    def merge(before: Goal | None) -> Goal:
         if before is None:
             return goal
         return replace(goal, progress=before.progress, deltas=before.deltas)
 
-    return _change(state.owner, Goal, goal.goal_id, said, state.now)
+    return _change(state.owner, Goal, goal.goal_id, merge, state.now)
 
 
 def advance_goal(
@@ -243,7 +243,7 @@ def close_goal(state: ShortTermState, goal_id: str, status: str = "completed") -
 
 def get_goals(state: ShortTermState) -> Flow[list[Goal]]:
     """Return what the agent is after, by priority, the highest first."""
-    return map_result(_look(state, kinds=[states.GOAL]), lambda found: list(found.goals))
+    return map_result(_look(state, kinds=[states.GOAL]), lambda shown: list(shown.goals))
 
 
 def set_emotional_state(
@@ -279,7 +279,7 @@ def set_emotional_state(
 
 def get_emotional_state(state: ShortTermState) -> Flow[EmotionalState | None]:
     """The mood that the agent is in; None if it was not said within the last hour."""
-    return map_result(_look(state, kinds=[states.EMOTION]), lambda found: found.emotional_state)
+    return map_result(_look(state, kinds=[states.EMOTION]), lambda shown: shown.emotional_state)
 
 
 def add_spend(
@@ -304,7 +304,10 @@ def _add_spend(
     owner: states.StateOwner, spent: Decimal, transaction_id: str | None, now: dt.datetime
 ) -> Flow[DailySpend]:
     today, once = now.date(), [] if transaction_id is None else [transaction_id]
-    names = [(states.SPEND, today.isoformat()), *((states.TRANSACTION, one) for one in once)]
+    names = [
+        (states.SPEND, today.isoformat()),
+        *((states.TRANSACTION, transaction) for transaction in once),
+    ]
     reads = [owner.call("one_state", kind=kind, name=name, now=now) for kind, name in names]
     _, rows, *counted = yield Query((owner.call("lock_states", kind=states.SPEND), *reads))
     before = states.state_from_rows(DailySpend, rows) or DailySpend(date=today)
@@ -328,9 +331,9 @@ def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[
     now = state.now
     day = now.date() if date is None else states.parse_day(date, "date")
     about = {"kind": states.SPEND, "name": day.isoformat(), "now": now}
-    known = rows_of("one_state", **state.owner.params, **about)
+    reading = rows_of("one_state", **state.owner.params, **about)
     return map_result(
-        known, lambda rows: states.state_from_rows(DailySpend, rows) or DailySpend(date=day)
+        reading, lambda rows: states.state_from_rows(DailySpend, rows) or DailySpend(date=day)
     )
 
 

@@ -112,9 +112,10 @@ def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[Se
     Raises:
         InvalidInputError: if no session is named.
     """
-    found = yield from read_notes(_ending(memory, session_id))
+    notes = yield from read_notes(_ending(memory, session_id))
     return [
-        SessionNote(one.key, one.content, one.happened_at, one.state, one.value) for one in found
+        SessionNote(note.key, note.content, note.happened_at, note.state, note.value)
+        for note in notes
     ]
 
 
@@ -145,7 +146,7 @@ def _ending(memory: Memory, session_id: str | None) -> EndedSession:
         cycle=cycle,
         session=session,
         projects=None if project is None else [project],
-        namespaces=[encode_namespace(one).namespace for one in own],
+        namespaces=[encode_namespace(place).namespace for place in own],
         user_id=memory.context.user_id,
     )
 
@@ -219,10 +220,10 @@ def release(
         ConflictError: if it was written since that version; nothing was done.
     """
     why, seen = checked_text(reason, "reason"), _version(version)
-    one = yield from _meant(memory, key)
+    located = yield from _meant(memory, key)
     policy = memory.gate.policy.trust
     options, moment = memory.tiered_store.options, memory.tiered_store.flows.moment()
-    return (yield from quarantine.release(one, why, policy, options, moment, version=seen))
+    return (yield from quarantine.release(located, why, policy, options, moment, version=seen))
 
 
 def reject(memory: Memory, key: str, *, reason: str, version: datetime | None = None) -> Flow[str]:
@@ -239,9 +240,9 @@ def reject(memory: Memory, key: str, *, reason: str, version: datetime | None = 
         ConflictError: if it was written since that version; nothing was done.
     """
     why, seen = checked_text(reason, "reason"), _version(version)
-    one = yield from _meant(memory, key)
+    located = yield from _meant(memory, key)
     options, moment = memory.tiered_store.options, memory.tiered_store.flows.moment()
-    return (yield from quarantine.reject(one, why, options, moment, version=seen))
+    return (yield from quarantine.reject(located, why, options, moment, version=seen))
 
 
 def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, Ruling]]:
@@ -268,14 +269,14 @@ def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, R
     return quarantine.decisions(memory.context, moments)
 
 
-def _version(given: datetime | None) -> datetime | None:
+def _version(value: datetime | None) -> datetime | None:
     what = "the version that list_quarantined told"
-    return None if given is None else checked_instance(given, datetime, what)
+    return None if value is None else checked_instance(value, datetime, what)
 
 
 def _meant(memory: Memory, key: str) -> Flow[Located]:
     context = memory.context
-    one = yield from recalling.known(
+    candidate = yield from recalling.known(
         memory, key, "not_quarantined", everywhere=context.project_id is None
     )
-    return Located(Place(one.tenant, one.namespace), one.key, one.id)
+    return Located(Place(candidate.tenant, candidate.namespace), candidate.key, candidate.id)

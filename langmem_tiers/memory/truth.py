@@ -76,8 +76,8 @@ def retract(memory: Memory, key: str, *, reason: str, answers: bool = False) -> 
         InvalidInputError: if there is no such memory.
     """
     why, whole = checked_text(reason, "reason"), checked_flag(answers, "answers")
-    one = yield from recalling.known(memory, key)
-    return (yield from truth.retract_memory(one, why, _revising(memory), answers=whole))
+    candidate = yield from recalling.known(memory, key)
+    return (yield from truth.retract_memory(candidate, why, _revising(memory), answers=whole))
 
 
 def restore(memory: Memory, key: str) -> Flow[Restoration]:
@@ -90,8 +90,8 @@ def restore(memory: Memory, key: str) -> Flow[Restoration]:
         InvalidInputError: if there is no such memory, it is not retracted, or it is suspect
             on account of another one.
     """
-    one = yield from recalling.known(memory, key)
-    return (yield from truth.restore_memory(one, _revising(memory)))
+    candidate = yield from recalling.known(memory, key)
+    return (yield from truth.restore_memory(candidate, _revising(memory)))
 
 
 def history(memory: Memory, key: str) -> Flow[History]:
@@ -104,13 +104,13 @@ def history(memory: Memory, key: str) -> Flow[History]:
     """
     utf8_bytes(memory_key(key), "key")
     try:
-        one = yield from recalling.known(memory, key)
+        candidate = yield from recalling.known(memory, key)
     except InvalidInputError:
         gone = yield from truth.read_deleted_history(key, memory.context)
         if gone is None:
             raise
         return gone
-    return (yield from truth.read_history(one, memory.context))
+    return (yield from truth.read_history(candidate, memory.context))
 
 
 def _revising(memory: Memory) -> RevisionContext:
@@ -184,34 +184,36 @@ def revise(
         InvalidInputError: for what is no text, no model or no key; nothing was asked.
     """
     ask, aask = make_askers(judge, Acts, lambda message: [message], lambda read, _: read[0])
-    said = own_words(checked_text(text, "text"))
+    own_text = own_words(checked_text(text, "text"))
     named = None if key is None else memory_key(key)
     who = checked_label(speaker, "speaker")
     flows, context = memory.tiered_store.flows, memory.context
-    if not said or (named is not None and (yield from find_by_key(context, named, TIERS, flows))):
+    if not own_text or (
+        named is not None and (yield from find_by_key(context, named, TIERS, flows))
+    ):
         return Revision()
-    earlier = yield from _earlier(memory, said, named, who)
+    earlier = yield from _earlier(memory, own_text, named, who)
     if not earlier:
         return Revision()
-    message = Message(said, earlier, context.session_id)
+    message = Message(own_text, earlier, context.session_id)
     try:
-        told = yield Ask(partial(ask, message), partial(aask, message))
+        judged = yield Ask(partial(ask, message), partial(aask, message))
     except ModelError as error:
         return _failed(error)
     corrects, retracted = list[Recollection](), list[Retraction]()
-    for one in told.acts:
-        before = earlier[one.memory - 1]
-        if one.act == "correct":
+    for act in judged.acts:
+        before = earlier[act.memory - 1]
+        if act.act == "correct":
             corrects.append(before)
             continue
         try:
-            retracted.append((yield from _retracted(memory, before, one.stands.strip(), named)))
+            retracted.append((yield from _retracted(memory, before, act.stands.strip(), named)))
         except InvalidInputError as error:  # it was deleted meanwhile
             return _failed(error, retracted)
     return Revision(
         retracted=tuple(retracted),
         corrects=tuple(corrects),
-        tells_more=told.tells_more or not told.acts,
+        tells_more=judged.tells_more or not judged.acts,
     )
 
 
@@ -222,36 +224,54 @@ def _failed(
     return Revision(retracted=tuple(retracted), failed=f"{type(error).__name__}: {error}")
 
 
-def _retracted(memory: Memory, one: Recollection, stands: str, key: str | None) -> Flow[Retraction]:
+def _retracted(
+    memory: Memory, recollection: Recollection, stands: str, key: str | None
+) -> Flow[Retraction]:
     """Retract what is taken back; of what still holds in it a part is stored first."""
-    if stands and one.memory_type != PROSPECTIVE:
-        yield from store(memory, stands, one.memory_type, **_beside(one))
+    if stands and recollection.memory_type != PROSPECTIVE:
+        yield from store(memory, stands, recollection.memory_type, **_beside(recollection))
     by = "what the user said" if key is None else f"the user's message {key}"
-    retraction = yield from retract(memory, one.key, reason=f"taken back by {by}", answers=True)
+    retraction = yield from retract(
+        memory, recollection.key, reason=f"taken back by {by}", answers=True
+    )
     _log.info("%s, by %s", retraction, by)
     return retraction
 
 
-def _beside(one: Recollection) -> dict[str, Any]:
+def _beside(whole: Recollection) -> dict[str, Any]:
     """What is known of a part of a memory."""
-    told = {name: found for name in _KEPT if (found := getattr(one, name))}
-    part = str(uuid5(NAMESPACE_OID, f"what stands of {one.key}"))
-    return {**told, "key": part, "occurred_at": one.occurred_at or one.created_at}
+    fields = {name: value for name in _KEPT if (value := getattr(whole, name))}
+    part = str(uuid5(NAMESPACE_OID, f"what stands of {whole.key}"))
+    return {**fields, "key": part, "occurred_at": whole.occurred_at or whole.created_at}
 
 
 def _earlier(
-    memory: Memory, said: str, key: str | None, speaker: str | None
+    memory: Memory, text: str, key: str | None, speaker: str | None
 ) -> Flow[list[Recollection]]:
     """What a message may take back or correct, the oldest first."""
     spoken: dict[str, Any] = {"speaker": speaker or "user"}
     others: dict[str, Any] = {"speaker": {"$ne": "assistant"}} if not speaker else spoken
-    asks = [_ask(memory, "", _LATELY, spoken), _ask(memory, said, _NEAR, others)]
+    asks = [_ask(memory, "", _LATELY, spoken), _ask(memory, text, _NEAR, others)]
     if (session := memory.context.session_id) is not None:
         asks.append(_ask(memory, "", _LATELY, {**spoken, "session_id": session}))
-    several = yield from looked_up(memory, asks)
-    found = {(one.namespace, one.key): one for some in several for one in some}
-    mine = (one for one in found.values() if one.key != key and _may_go(one, memory))
-    return sorted(mine, key=lambda one: (one.occurred_at or one.created_at, one.key))
+    answers = yield from looked_up(memory, asks)
+    recalled = {
+        (recollection.namespace, recollection.key): recollection
+        for some in answers
+        for recollection in some
+    }
+    mine = (
+        recollection
+        for recollection in recalled.values()
+        if recollection.key != key and _may_go(recollection, memory)
+    )
+    return sorted(
+        mine,
+        key=lambda recollection: (
+            recollection.occurred_at or recollection.created_at,
+            recollection.key,
+        ),
+    )
 
 
 def _ask(memory: Memory, query: str, limit: int, wanted: dict[str, Any]) -> RecallQuery:
@@ -259,14 +279,14 @@ def _ask(memory: Memory, query: str, limit: int, wanted: dict[str, Any]) -> Reca
     return recall_query(memory, text, limit=limit, filter=wanted, min_match=0)
 
 
-def _may_go(one: Recollection, memory: Memory) -> bool:
+def _may_go(recollection: Recollection, memory: Memory) -> bool:
     """Whether it is for the user to take back: not what is everybody's, nor what others said."""
-    place, types = encode_namespace(one.namespace), memory.types
+    place, types = encode_namespace(recollection.namespace), memory.types
     if memory.tiered_store.options.user_of(place) != memory.context.user_id:
         return False
-    personal = one.memory_type not in types or types.get(one.memory_type).personal
-    told = one.value.get("source", Source.USER) == Source.USER
-    return personal and told and (one.speaker or "").lower() not in ASSISTANT_ROLES
+    personal = recollection.memory_type not in types or types.get(recollection.memory_type).personal
+    by_user = recollection.value.get("source", Source.USER) == Source.USER
+    return personal and by_user and (recollection.speaker or "").lower() not in ASSISTANT_ROLES
 
 
 class Act(BaseModel):
@@ -298,11 +318,13 @@ class Message(NamedTuple):
         memories = "\n".join(
             prompts.ACTS_EARLIER.format(
                 number=number,
-                said=f"{(one.occurred_at or one.created_at).astimezone(UTC):%Y-%m-%d %H:%M}",
-                here="this" if one.session_id and one.session_id == self.session_id else "another",
-                content=escape_fences(head_and_tail(one.content, _SHOWN)),
+                said=f"{(memory.occurred_at or memory.created_at).astimezone(UTC):%Y-%m-%d %H:%M}",
+                here="this"
+                if memory.session_id and memory.session_id == self.session_id
+                else "another",
+                content=escape_fences(head_and_tail(memory.content, _SHOWN)),
             )
-            for number, one in enumerate(self.earlier, 1)
+            for number, memory in enumerate(self.earlier, 1)
         )
         shown = prompts.ACTS_SHOWN.format(memories=memories, message=escape_fences(self.text))
         return [SystemMessage(prompts.ACTS), HumanMessage(shown)]
@@ -313,37 +335,37 @@ class Message(NamedTuple):
         Raises:
             InvalidInputError: if it names a memory that there is not, or words that none has.
         """
-        for one in answer.acts:
-            self._check(one)
+        for act in answer.acts:
+            self._check(act)
         sure = {
-            one.memory: one
-            for one in answer.acts
-            if one.confidence >= CONFIDENT and not self._stands_whole(one)
+            act.memory: act
+            for act in answer.acts
+            if act.confidence >= CONFIDENT and not self._stands_whole(act)
         }
         return Acts(acts=list(sure.values()), tells_more=answer.tells_more)
 
-    def _check(self, one: Act) -> None:
+    def _check(self, act: Act) -> None:
         last = len(self.earlier)
-        if not 1 <= one.memory <= last:
-            problem = prompts.NO_SUCH_MEMORY.format(number=one.memory, last=last)
+        if not 1 <= act.memory <= last:
+            problem = prompts.NO_SUCH_MEMORY.format(number=act.memory, last=last)
             raise InvalidInputError(problem)
-        if not 0 <= one.confidence <= 1:
-            problem = prompts.NO_SUCH_CONFIDENCE.format(confidence=one.confidence)
+        if not 0 <= act.confidence <= 1:
+            problem = prompts.NO_SUCH_CONFIDENCE.format(confidence=act.confidence)
             raise InvalidInputError(problem)
-        stands = one.stands.strip()
-        if one.act == "retract" and separate_characters(stands) not in separate_characters(
-            self.earlier[one.memory - 1].content
+        stands = act.stands.strip()
+        if act.act == "retract" and separate_characters(stands) not in separate_characters(
+            self.earlier[act.memory - 1].content
         ):
-            problem = prompts.NOT_ITS_WORDS.format(stands=stands, number=one.memory)
+            problem = prompts.NOT_ITS_WORDS.format(stands=stands, number=act.memory)
             raise InvalidInputError(problem)
 
-    def _stands_whole(self, one: Act) -> bool:
+    def _stands_whole(self, act: Act) -> bool:
         """Whether nothing of a memory is taken back."""
-        whole = self.earlier[one.memory - 1].content
-        return one.act == "retract" and one.stands.strip() == whole
+        whole = self.earlier[act.memory - 1].content
+        return act.act == "retract" and act.stands.strip() == whole
 
 
 def own_words(text: str) -> str:
     """A message without what it quotes; nothing if that is too long to take something back."""
-    said = _ELSEWHERE.sub(" … ", text).strip()
-    return said if len(said) <= LONGEST else ""
+    own_text = _ELSEWHERE.sub(" … ", text).strip()
+    return own_text if len(own_text) <= LONGEST else ""
