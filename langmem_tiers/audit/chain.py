@@ -1,7 +1,7 @@
-"""The audit log of a tenant: what its chain is of, whether that holds, and what its rows tell.
+"""Verify the chain of a tenant's audit log, and read the log's rows.
 
-Each row has a hash of all of it. A link has those of the rows that one transaction wrote, the ids
-of these rows, and the link before. So a change anywhere shows where it was made.
+Each row has a hash of all its columns. A link hashes the link before it, and the ids and hashes of
+the rows that one transaction wrote. So a change shows where it was made.
 """
 
 from __future__ import annotations
@@ -18,47 +18,47 @@ from langmem_tiers.core.memory import decode_namespace
 from langmem_tiers.postgres.flow import Flow, Row, off_loop, rows_of, without_deadline
 
 FaultReason: TypeAlias = Literal["altered", "dropped", "wiped", "added", "rewritten"]
-"""What is wrong: a row or link is not what was chained, or is not there; a row says nothing any
-more, and no forgetting says why; it is in no link; or a link is not the head that it was."""
+"""Reasons of a fault: a row or link was changed, or is missing; a row was emptied and no forgetting
+explains that; a row is in no link; or a link differs from the head that was kept elsewhere."""
 
 NOTHING: Final = bytes(32)
 """The hash before the first link."""
 BATCH: Final = 1_000
-"""Rows that are read at once: our own choice."""
+"""The most rows of one read: our own choice."""
 _RANGE: Final = re.compile(r"\[(\d+),(\d+)\)")
 _ID: Final = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class AuditHead:
-    """The last link of a chain: what all that was logged until then can be checked against.
+    """The last link of a chain. The log up to it can be checked against it.
 
-    Kept elsewhere, it shows whether somebody wrote the whole chain anew.
+    A head that is kept elsewhere shows whether somebody rewrote the whole chain.
     """
 
     tenant: str
     seq: int
-    """Which link it is, from 1 on; 0 of an empty chain."""
+    """Number of the link, from 1 on; 0 for an empty chain."""
     hash: str
     """64 hexadecimal digits."""
 
     def __str__(self) -> str:
-        """As `admin.verify_audit` takes it."""
+        """Return the head in the form that `admin.verify_audit` takes."""
         return f"{self.seq}:{self.hash}"
 
 
 @dataclass(frozen=True, slots=True)
 class AuditFault:
-    """The first thing of a log that is not as it was written."""
+    """The first fault of a log."""
 
     why: FaultReason
     row: int | None
-    """The id of the row; None where it is a link that was altered or dropped."""
+    """Id of the row; None if a link was altered or dropped."""
     link: int | None
-    """The link that it belongs to; None of a row that is in none."""
+    """Link of the row; None if the row is in no link."""
 
     def __str__(self) -> str:
-        """Which, and why."""
+        """Name the row or link, and the reason."""
         which = f"link {self.link}" if self.row is None else f"row {self.row}"
         return f"{which} {_FAULT_TEXTS[self.why]}"
 
@@ -73,7 +73,7 @@ _FAULT_TEXTS: Final[Mapping[FaultReason, str]] = {
 
 
 class AuditRow(NamedTuple):
-    """A row of the log as the statement `audit_rows` answers it: as text what may be anything."""
+    """A row of the statement `audit_rows`. Columns of any type are texts."""
 
     id: int
     xact: str
@@ -90,7 +90,7 @@ class AuditRow(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A link as the statement `audit_links` answers it."""
+    """A row of the statement `audit_links`."""
 
     seq: int
     ids: str
@@ -98,17 +98,17 @@ class Link(NamedTuple):
 
     @property
     def ranges(self) -> list[range]:
-        """The ids of its rows."""
+        """Return the ids of the link's rows."""
         return [range(int(match[1]), int(match[2])) for match in _RANGE.finditer(self.ids)]
 
 
 def keyed_hash(salt: bytes, data: str) -> bytes:
-    """A hash of data under a key; the outer one keeps anybody from prolonging the data."""
+    """Return a keyed hash of data. Its outer hash prevents a length extension of the data."""
     return sha256(salt + sha256(salt + data.encode()).digest()).digest()
 
 
 def row_hash(tenant: str, row: AuditRow, told_hash: bytes) -> bytes:
-    """The hash of a row, of what it told by its hash."""
+    """Return the hash of a row. `told_hash` stands for the row's details."""
     value = "-" if row.value_hash is None else row.value_hash.hex()
     text = (
         f"{told_hash.hex()} {value} {row.id} {row.xact} {str(row.opens).lower()} {row.at} "
@@ -118,24 +118,27 @@ def row_hash(tenant: str, row: AuditRow, told_hash: bytes) -> bytes:
 
 
 def link_hash(tenant: str, link: Link, before: bytes, rows: bytes) -> bytes:
-    """The hash of a link: of the one before, and of the hashes of its rows, hashed together."""
+    """Return the hash of a link, from the hash of the link before and the digest of its rows."""
     return sha256(before + rows + f"{link.seq} {link.ids} {tenant}".encode()).digest()
 
 
 class ForgottenMemories(NamedTuple):
-    """Which memories were forgotten, each by which row; `all` by the last that names none."""
+    """Ids of forgotten memories, each with the id of the log row that forgot it.
+
+    `all` is the id of the last row that forgot a whole tenant.
+    """
 
     memories: Mapping[int, int]
     all: int = 0
 
     def covers(self, row: AuditRow) -> bool:
-        """Whether something of a row was forgotten after it was written."""
+        """Tell whether a memory of the row was forgotten after the row was written."""
         ids = map(int, _ID.findall(row.memories))
         return max(self.all, *(self.memories.get(id_, 0) for id_ in ids), 0) > row.id
 
 
 def is_unaltered(tenant: str, row: AuditRow) -> bool:
-    """Whether a row is as it was written, or as forgetting leaves it."""
+    """Tell whether a row is as it was written, or as forgetting leaves it."""
     if row.told is not None and row.salt is not None and row.told_hash is None:
         return row_hash(tenant, row, keyed_hash(row.salt, row.told)) == row.hash
     if row.told is None and row.salt is None and row.told_hash is not None:
@@ -144,16 +147,16 @@ def is_unaltered(tenant: str, row: AuditRow) -> bool:
 
 
 class LinkPart(NamedTuple):
-    """Rows of a link that are read at once."""
+    """Rows of one link that one read returns."""
 
     link: Link
     ids: range
     last: bool
-    """Whether the link ends with them."""
+    """True if the link ends with these rows."""
 
 
 def split_links(links: Iterable[Link], most: int) -> Iterator[list[LinkPart]]:
-    """All rows of these links in order, no more than so many at once."""
+    """Split the rows of links into batches of at most `most` rows, in order."""
     batch: list[LinkPart] = []
     room = most
     for link in links:
@@ -174,22 +177,22 @@ def split_links(links: Iterable[Link], most: int) -> Iterator[list[LinkPart]]:
 
 
 class Chain:
-    """A chain that is followed from its beginning."""
+    """A chain that is checked from its first link on."""
 
     def __init__(self, tenant: str, expected_head: AuditHead | None = None) -> None:
-        """Nothing of it was seen yet; a head that is `known` has to come."""
+        """Start before the first link. The chain has to contain `expected_head`, if given."""
         self.tenant = tenant
         self._expected_head = expected_head
         self.seq, self.hash, self.rows = 0, NOTHING, 0
         self.wiped: AuditFault | None = None
-        """The first row that was wiped and that no forgetting names: told if nothing else is wrong,
-        as that may have been the forgetting."""
+        """The first emptied row that no forgetting explains. Any other fault is reported before it:
+        that fault may have removed the row of the forgetting."""
         self._inner = sha256()
 
     def check_parts(
         self, parts: Iterable[LinkPart], rows: Mapping[int, AuditRow], forgotten: ForgottenMemories
     ) -> AuditFault | None:
-        """Go on by these pieces of links, with the rows that are there; the first fault."""
+        """Check the next parts of links against their rows, and return the first fault."""
         return next(filter(None, (self._check_part(part, rows, forgotten) for part in parts)), None)
 
     def _check_part(
@@ -217,39 +220,39 @@ class Chain:
         return None
 
     def check_end(self) -> AuditFault | None:
-        """The fault that a chain which ends here has; none if it may."""
+        """Return a fault if the chain ends before its expected head."""
         if self._expected_head is None or self._expected_head.seq <= self.seq:
             return None
         return AuditFault("dropped", None, self.seq + 1)
 
 
-# Whether it holds
+# Verification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditVerification:
-    """Whether a tenant's log is as it was written. It is true if no fault was found."""
+    """The result of a check of a tenant's log. It is true if no fault was found."""
 
     rows: int
-    """How many rows were checked, in their order, until the first fault."""
+    """Number of rows that were checked, in order, up to the first fault."""
     head: AuditHead
-    """The last link of the chain as it stands; keep it elsewhere."""
+    """The last link of the chain now. Keep it elsewhere."""
     fault: AuditFault | None = None
-    """The first fault, if there is one."""
+    """The first fault, if any."""
 
     def __bool__(self) -> bool:
-        """Whether nothing was found."""
+        """Return True if no fault was found."""
         return self.fault is None
 
     def __str__(self) -> str:
-        """What was found, in a line."""
+        """Return the result in one line."""
         if self.fault is None:
             return f"all {self.rows:,} rows of {self.head.tenant!r} are as they were written"
         return f"{self.fault}; {self.rows:,} rows before it are as they were written"
 
 
 def read_head(tenant: str) -> Flow[AuditHead]:
-    """The last link of a tenant's chain."""
+    """Read the last link of a tenant's chain."""
     rows = yield from rows_of("audit_head", tenant=tenant)
     seq, last = rows[0] if rows else (0, NOTHING)
     return AuditHead(tenant, seq, last.hex())
@@ -257,7 +260,7 @@ def read_head(tenant: str) -> Flow[AuditHead]:
 
 @without_deadline
 def verify_chain(tenant: str, expected_head: AuditHead | None) -> Flow[AuditVerification]:
-    """Follow a chain to the last link that it has now; what comes meanwhile is left out."""
+    """Check a chain up to its last link of now. Later links are left out."""
     head = yield from read_head(tenant)
     chain = Chain(tenant, expected_head)
     fault: AuditFault | None = None
@@ -280,7 +283,7 @@ def verify_chain(tenant: str, expected_head: AuditHead | None) -> Flow[AuditVeri
 
 
 def _read_rows(tenant: str, parts: Sequence[LinkPart]) -> Flow[dict[int, AuditRow]]:
-    """The rows of these pieces that are there, by id."""
+    """Read the existing rows of these parts, by id."""
     ranges = [part.ids for part in parts if part.ids]
     firsts, ends = [ids.start for ids in ranges], [ids.stop for ids in ranges]
     rows = yield from rows_of("audit_rows", tenant=tenant, firsts=firsts, ends=ends)
@@ -288,7 +291,7 @@ def _read_rows(tenant: str, parts: Sequence[LinkPart]) -> Flow[dict[int, AuditRo
 
 
 def _read_forgotten(tenant: str) -> Flow[ForgottenMemories]:
-    """What was forgotten until now."""
+    """Read which memories were forgotten until now."""
     rows = yield from rows_of("audit_forgotten", tenant=tenant)
     by_memory = {memory: entry for memory, entry in rows if memory is not None}
     return ForgottenMemories(
@@ -296,12 +299,12 @@ def _read_forgotten(tenant: str) -> Flow[ForgottenMemories]:
     )
 
 
-# What it tells
+# Entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """A row of the log. What was forgotten since tells its verb and when alone."""
+    """A row of the log. Once its memories are forgotten, only its verb, time and ids are left."""
 
     id: int
     at: datetime
@@ -309,21 +312,21 @@ class AuditEntry:
     """`write`, `overwrite`, `release`, `move`, `mark`, `delete`, `expire`, `forget`,
     `receipt` or `read`."""
     memories: tuple[int, ...]
-    """The ids of the memories that it is about; none of a `forget` is all of the tenant's."""
+    """Ids of the row's memories; empty for a `forget` of the whole tenant."""
     role: str | None
-    """The role that had logged in."""
+    """The database role that had logged in."""
     actor: str | None
-    """Who the application said it was."""
+    """The actor that the application named."""
     namespace: tuple[str, ...] | None
     key: str | None
     user: str | None
     read: tuple[tuple[tuple[str, ...], str], ...]
-    """Of a `read`, the namespaces and keys."""
+    """Namespaces and keys that a `read` returned."""
     became: str | None
-    """The tier that it was moved to, or the state that it got; `current` for none."""
+    """New tier or state of the memory; `current` for no state."""
 
     def __str__(self) -> str:
-        """A line: when, what, where, and who."""
+        """Return one line: time, verb, place and actor."""
         where = ", ".join(
             "/".join((*namespace, key)) for namespace, key in (*self._place, *self.read)
         )
@@ -341,7 +344,7 @@ class AuditEntry:
 
 
 def read_entries(tenant: str, key: str | None, limit: int) -> Flow[tuple[AuditEntry, ...]]:
-    """The latest of a tenant's log, the latest first."""
+    """Read the latest entries of a tenant's log, the latest first."""
     rows = yield from rows_of("audit_latest", tenant=tenant, key=key, limit=limit)
     return tuple(_make_entry(tenant, row) for row in rows)
 

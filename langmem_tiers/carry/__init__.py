@@ -1,1 +1,1 @@
-"""How all of a tenant is carried from one database to another: an export, and its import."""
+"""Exports of a tenant to a file, and imports of that into another database."""

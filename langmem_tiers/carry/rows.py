@@ -1,7 +1,7 @@
-"""What a row of an export has to be, and what becomes of it on its way: rules alone.
+"""Check and change the rows of an export. Nothing here reads or writes.
 
-A row is refused that a verb could not read later: the types of its columns are Postgres's, and
-triggers, states, receipts and details of events are read by the models that write them.
+The import refuses a row that a verb could not read later. The columns have the types of Postgres,
+and the models that write triggers, states, receipts and details of events also check them.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ from langmem_tiers.state.state import (
 )
 
 MOST_ID: Final = 2**62
-"""Ids are below it, so that a file cannot use the sequence of them up: our own choice."""
+"""Ids are below this, so that a file cannot use up the sequence of ids: our own choice."""
 OWNER_ONLY: Final = PROOF_TABLES | {"archives", "archived"}
-"""The tables that are taken only from a file that whoever imports it answers for: later calls read
-and remove files and threads that they name, and the key tells what is forgotten to who knows it."""
+"""Tables that are imported only if the importer answers for the file. Later calls read and remove
+the files and threads that these rows name, and whoever knows the key can tell what was
+forgotten."""
 _IDS_IN_DETAIL: Final = {"events": ("sources", "again"), "forgettings": ("ids", "rewritten")}
-"""Where ids stand in the column `detail`."""
+"""Fields of the column `detail` that hold ids."""
 _TURN: Final = "turn/"
-"""The beginning of the names of events that a turn decided."""
+"""Prefix of the names of a turn's events."""
 _COMMITTED: Final = "committed"
 _REMOVALS: Final = frozenset(("rejected", "evicted"))
 _INFINITE: Final = ("infinity", "-infinity")
@@ -57,11 +58,11 @@ _NUMBERS: Final = re.compile(r"\[[-+0-9.eE,]+\]")
 _ID: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
-# The types of columns
+# Types of columns
 
 
 def _check_time(text: str) -> str:
-    """A time that Python reads: one that it does not, which Postgres has, ends every recall."""
+    """Check that Python can parse a time. With any other of Postgres every recall would fail."""
     if _TIME.fullmatch(text) is None:
         raise ValueError
     datetime.fromisoformat(text)
@@ -110,7 +111,7 @@ _TYPES_BY_KIND: Final[Mapping[str, Any]] = {
     "tier": _Tier,
     "bytea": Annotated[str, Field(pattern=r"^\\x([0-9a-f]{2})*$")],
 }
-"""Those that are not here are written as texts."""
+"""Types of columns by their type in the database. All other columns are texts."""
 _TYPES_BY_NAME: Final[Mapping[str, Any]] = {
     "namespace": Annotated[str, AfterValidator(_check_namespace)],
     "owner": Annotated[str, AfterValidator(_check_namespace)],
@@ -127,17 +128,17 @@ def _column_type(name: str, kind: str) -> Any:
     return _TYPES_BY_NAME.get(name) or _TYPES_BY_KIND.get(kind, str)
 
 
-# What verbs read
+# Values that verbs read
 
 
 class _StoredFields(pydantic.BaseModel):
-    """Fields that verbs read; others may stand beside them."""
+    """Fields that verbs read. Other fields are allowed."""
 
     model_config = pydantic.ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class _Counters(_StoredFields):
-    """The counters of a memory, as a move notes them."""
+    """The counters of a memory in the detail of a move."""
 
     tenant: str | None = None
     id: int | None = None
@@ -168,7 +169,7 @@ class _MemoryEventDetail(_EventDetail):
     sources: list[int] = []
     again: list[int] = []
     versions: dict[str, _Moment] | None = {}
-    """None where a promotion marked nothing."""
+    """None if a promotion marked no source."""
     handed: _Counters = _Counters()
     had: _Counters | None = None
     updated_at: _Moment | None = None
@@ -179,7 +180,7 @@ class _MemoryEventDetail(_EventDetail):
 
 
 class _RemovalDetail(_MemoryEventDetail):
-    """The detail of what is left of a memory that was rejected, or made room."""
+    """The detail of the event of a rejected or evicted memory."""
 
     key: str
     namespace: str
@@ -196,7 +197,7 @@ class _TurnMemory(_StoredFields):
 
 
 class _CommitDetail(_EventDetail):
-    """The detail of the end of a committed turn."""
+    """The detail of the event of a committed turn."""
 
     began: _Moment
     summary: dict[str, int]
@@ -208,7 +209,7 @@ class _CommitDetail(_EventDetail):
     skills: list[str]
 
 
-# The rows of tables of which verbs read more than the types of columns say
+# Tables with stricter columns than their types
 
 
 _OF_A_ROW: Final = pydantic.ConfigDict(extra="forbid", strict=True)
@@ -237,7 +238,7 @@ _FIELDS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
         "tiers": (list[_Tier], "list of tiers"),
     },
 }
-"""Columns of which verbs read more than the types of the database say, each with what it is."""
+"""Columns that are stricter than their type in the database, each with its meaning."""
 
 
 def _check_event(row: Mapping[str, Any]) -> None:
@@ -256,7 +257,7 @@ def _check_intention(row: Mapping[str, Any]) -> None:
 
 
 def _check_state(row: Mapping[str, Any]) -> None:
-    """Check what a state is called by what it is."""
+    """Check that the name of a state fits its value."""
     kind, name, value = row["kind"], row["name"], row["value"]
     if kind == states.TASK:
         _check_equal(name, state_from_json(Task, value).task_id)
@@ -284,9 +285,9 @@ def _check_sizes(row: Mapping[str, Any]) -> None:
         raise InvalidInputError("words have counts, and crowded places tiers")
 
 
-def _check_equal(value: str, meant: str) -> None:
-    if value != meant:
-        raise InvalidInputError(f"{short(value)} is not {short(meant)}")
+def _check_equal(value: str, expected: str) -> None:
+    if value != expected:
+        raise InvalidInputError(f"{short(value)} is not {short(expected)}")
 
 
 _CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], None]]] = {
@@ -300,7 +301,7 @@ Tables: TypeAlias = Mapping[str, type[pydantic.BaseModel]]
 
 
 def make_tables(rows: Iterable[tuple[str, str, str, bool]]) -> Tables:
-    """What a row of each table has to be, by the database's columns: rows of carried_columns."""
+    """Make the model of each table's rows, from rows of the statement `carried_columns`."""
     columns: dict[str, dict[str, Any]] = defaultdict(dict)
     for table, name, kind, needed in rows:
         is_one = _column_type(name, kind)
@@ -316,10 +317,10 @@ def make_tables(rows: Iterable[tuple[str, str, str, bool]]) -> Tables:
 def check_row(
     table: str, row: Mapping[str, Any], model: type[pydantic.BaseModel], tenant: str
 ) -> None:
-    """Check that a row can be one of this table and tenant, and that every verb can read it.
+    """Check that a row fits the table and tenant, and that every verb can read it.
 
     Raises:
-        InvalidInputError: if it cannot.
+        InvalidInputError: if it does not.
     """
     if row.get("tenant", tenant) != tenant:
         raise InvalidInputError(f"a row of {table} is of another tenant, {short(row['tenant'])}")
@@ -339,7 +340,7 @@ def check_row(
 def _describe_problem(
     table: str, row: Mapping[str, Any], model: type[pydantic.BaseModel], error: ValidationError
 ) -> str:
-    """Why a row cannot be one of this table."""
+    """Say why a row does not fit the table."""
     where, wrong = _first_problem(error)
     cause = wrong.get("ctx", {}).get("error")
     if isinstance(cause, TieredMemoryError):
@@ -354,16 +355,16 @@ def _describe_problem(
 
 
 def _first_problem(error: ValidationError) -> tuple[str, Any]:
-    """The place of the first thing that is wrong, and what it is."""
+    """Return the place of the first problem, and its details."""
     wrong = error.errors(include_url=False, include_input=False)[0]
     return short(".".join(map(str, wrong["loc"]))), wrong
 
 
-# What becomes of a row
+# Changes to a row
 
 
 def change_ids(table: str, row: dict[str, Any], change: Callable[[int], int]) -> None:
-    """Change every id of a row, in its columns and in its JSON."""
+    """Change every id in the columns and the JSON of a row."""
     for name in ID_COLUMNS & row.keys():
         value = row[name]
         row[name] = (
@@ -397,7 +398,7 @@ def _is_id(value: object) -> bool:
 
 
 def read_ids(table: str, rows: Iterable[dict[str, Any]]) -> set[int]:
-    """Every id of some rows."""
+    """Return all ids in rows of a table."""
     ids = set[int]()
 
     def keep(id_: int) -> int:
@@ -410,20 +411,20 @@ def read_ids(table: str, rows: Iterable[dict[str, Any]]) -> set[int]:
 
 
 def make_memory_row(row: Mapping[str, Any]) -> MemoryRow:
-    """Make of a row what forgetting reads of a memory."""
+    """Make the row that forgetting reads of a memory."""
     columns = {name: row[name] for name in MemoryRow._fields if name in row}
     return MemoryRow(**columns | {"value": python_value(row["value"])})
 
 
 def make_scrubber(gone: Collection[MemoryRow]) -> Scrubber:
-    """What judges the other rows by memories that were forgotten where they are to come."""
+    """Make a scrubber that removes from other rows the memories that were forgotten here."""
     texts = (text for memory in gone for text in memory.texts)
     passages = Passages(texts, {memory.key for memory in gone})
     return Scrubber(erased=frozenset(memory.id for memory in gone), passages=passages)
 
 
 def scrub_row(scrubber: Scrubber, table: str, row: dict[str, Any]) -> dict[str, Any] | None:
-    """A row without what was forgotten; None if it goes."""
+    """Return a row without forgotten content; None if the whole row is to be left out."""
     if table == "events":
         event = Event(row["event"], row["kind"], row["id"], row["target"], row["detail"])
         kept = scrubber.without(event)
@@ -441,7 +442,7 @@ def scrub_row(scrubber: Scrubber, table: str, row: dict[str, Any]) -> dict[str, 
 
 
 class HeldMemory(NamedTuple):
-    """A memory that is held back, as it is trusted too little."""
+    """A memory that is quarantined because of its low trust."""
 
     namespace: str
     key: str
@@ -450,9 +451,9 @@ class HeldMemory(NamedTuple):
 
 
 def reduce_trust(row: dict[str, Any], source: str, policy: TrustPolicy) -> HeldMemory | None:
-    """Trust a memory no further than who answers for the file; what is to be held back then.
+    """Cap a memory's trust by the source of the file; return the memory if it is quarantined then.
 
-    It comes from them as well, where they are trusted less than whom it names itself.
+    The source of the file replaces the memory's own source if it is trusted less.
     """
     value = row["value"]
     plain = python_value(value)

@@ -1,4 +1,4 @@
-"""All rows of a tenant, as of one moment, into one file; and back, a batch a transaction."""
+"""Export a tenant's rows, as of one moment, to a file; import them, a transaction per batch."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.write import columns
 
 LEASE_SECONDS: Final = 300.0
-"""For how long nobody consolidates a tenant of which an import was stopped: our own choice."""
+"""Seconds for which nobody consolidates a tenant after its import stopped: our own choice."""
 MOST_IDS: Final = 2**40
-"""How far the ids of a file may be apart, where they are drawn anew: our own choice."""
+"""The largest range of a file's ids that is replaced by new ids: our own choice."""
 _IDS_AT_ONCE: Final = 20_000
 _REFUSED: Final = ("22", "23", "42601")
-"""How SQLSTATE begins of what a value cannot be, what cannot stand beside another row, and of words
-that are not written as tsvector has them."""
+"""Beginnings of the SQLSTATEs of invalid values, of conflicts with another row, and of words that
+are no valid tsvector."""
 _OTHER_KEY: Final = (
     "the file and this database both know what was forgotten of the tenant, by keys of their own, "
     "so that neither reads the other's: import it into another database"
@@ -69,7 +69,7 @@ _OTHER_KEY: Final = (
 
 
 def count_rows(tenant: str) -> Flow[dict[str, int]]:
-    """How many rows a tenant has, by table."""
+    """Count the rows of a tenant by table."""
     calls = tuple(
         Call(statement_for("carry_count", table), {"tenant": tenant}) for table in EXPORTED_TABLES
     )
@@ -78,7 +78,7 @@ def count_rows(tenant: str) -> Flow[dict[str, int]]:
 
 
 def _read_setup() -> Flow[dict[str, Any]]:
-    """How a database is set up, as a header says it."""
+    """Read the fields of a header that say how the database is set up."""
     settings, migrations = yield Query((Call("settings", {}), Call("applied_migrations", {})))
     values = dict(settings)
     return {
@@ -93,16 +93,16 @@ def _read_setup() -> Flow[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportReport:
-    """What an export holds."""
+    """The contents and size of an export."""
 
     tenant: str
     path: Path
     rows: Mapping[str, int]
-    """How many rows, by table."""
+    """Number of rows by table."""
     bytes: int
 
     def __str__(self) -> str:
-        """The counts in a line."""
+        """Return the counts in one line."""
         counts = counts_text(self.rows)
         return f"{self.tenant}: {counts} exported to {self.path} ({self.bytes:,} bytes)"
 
@@ -116,15 +116,15 @@ def export_all(
     model: str | None = None,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Flow[ExportReport]:
-    """Write all of the context's tenant, as of one moment, whatever is written meanwhile.
+    """Export the context's tenant as of one moment. Later writes are left out.
 
-    It removes the files that broken-off exports of the tenant left on this machine. `model` is the
-    embedding model, if it is known; `advance` hears of the rows that were written.
+    The export first removes files of interrupted exports of the tenant from this machine. `model`
+    is the embedding model, if it is known; `advance` is called with the number of rows written.
 
     Raises:
-        InvalidInputError: if the file cannot be written, or is there already.
+        InvalidInputError: if the file cannot be written, or exists already.
     """
-    yield from store.flows.flush()  # what was read a moment ago counts
+    yield from store.flows.flush()  # pending access counts are exported too
     tenant = context.root
     target = yield from call_blocking(partial(check_target, path))
     yield from parts.clean(tenant)
@@ -132,7 +132,7 @@ def export_all(
     writing = _write_export(tenant, writer, store.flows.now, model, advance)
     try:
         report: ExportReport = yield Unit(writing, if_broken_off=_discard(tenant, writer))
-    except BaseException:  # also where nothing could be asked any more
+    except BaseException:  # also if the database cannot be reached any more
         writer.discard()
         raise
     return report
@@ -145,7 +145,7 @@ def _write_export(
     model: str | None,
     advance: Callable[[int], object],
 ) -> Flow[ExportReport]:
-    """Write every row into a file, and name it."""
+    """Write every row to the file, and give it its name."""
     yield from parts.begin(tenant, writer.part, now)
     yield Script(snapshot_script())
     yield Query((NO_HURRY,))
@@ -173,7 +173,7 @@ def _write_export(
 
 
 def _discard(tenant: str, writer: ExportWriter) -> Flow[None]:
-    """Leave neither a file nor a note of it."""
+    """Delete the file and its row in `exports`."""
     yield from call_blocking(writer.discard)
     yield from parts.end(tenant, writer.part)
 
@@ -183,53 +183,53 @@ def _discard(tenant: str, writer: ExportWriter) -> Flow[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportJob:
-    """What is imported, and how."""
+    """The options of one import."""
 
     store: TieredStore
     context: MemoryContext
     path: str | os.PathLike[str]
     source: str | None = None
-    """Who answers for the file; None if whoever runs the import does."""
+    """The source that answers for the file; None if the importer does."""
     policy: TrustPolicy = field(default_factory=TrustPolicy)
     readmit: bool = False
     model: str | None = None
-    """The embedding model, if it is known."""
+    """The embedding model; None if it is unknown."""
     advance: Callable[[int], object] = lambda _: None
-    """Hears of each row twice: checked, and written."""
+    """Called with numbers of rows: once when they are checked, once when they are written."""
 
     def __post_init__(self) -> None:
-        """Check what callers give."""
+        """Check the options."""
         checked_label(self.source, "source")
         checked_flag(self.readmit, "readmit")
 
     @property
     def tenant(self) -> str:
-        """As the database names it."""
+        """Return the tenant's name in the database."""
         return self.context.root
 
     def reader(self) -> ExportReader:
-        """Open the file, to be read from its beginning."""
+        """Open the file at its beginning."""
         return ExportReader(self.path, self.store.options.bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import brought."""
+    """The result of an import."""
 
     tenant: str
     rows: Mapping[str, int]
-    """How many rows the file has, by table."""
+    """Number of the file's rows by table."""
     resumed_after: int = 0
-    """How many of them were there already, of an import that was stopped."""
+    """Number of these rows that an interrupted import had written before."""
     shift: int = 0
-    """What was added to each id, as others had some of them; 0 where they were kept."""
+    """Number that was added to each id because other tenants had some of the ids; else 0."""
     forgotten: tuple[str, ...] = ()
-    """Keys of memories that were left out, as they were forgotten here."""
+    """Keys of memories that were left out because they were forgotten here."""
     held: int = 0
-    """How many memories were quarantined, as they are trusted too little."""
+    """Number of memories that were quarantined because of their low trust."""
 
     def __str__(self) -> str:
-        """The counts in a line."""
+        """Return the counts in one line."""
         clauses = {
             f"{self.tenant}: {counts_text(self.rows)} imported": True,
             f"{self.resumed_after:,} of these rows were there already": self.resumed_after,
@@ -241,7 +241,7 @@ class ImportReport:
 
 
 class _ImportProgress(NamedTuple):
-    """How far an import has come; a row of begun_import, the columns are in this order."""
+    """The progress of an import: a row of `begun_import`, with its columns in this order."""
 
     export: str
     done: int
@@ -251,20 +251,20 @@ class _ImportProgress(NamedTuple):
 
 
 class _FileCheck(NamedTuple):
-    """What was seen of a file while it was checked."""
+    """The results of the check of a file."""
 
     low: int
     high: int
-    """The least and the largest id; it has none if the largest is 0."""
+    """The least and the largest id; the file has no ids if the largest is 0."""
     forgotten: Mapping[int, MemoryRow]
-    """What was forgotten here, by id."""
+    """Memories that were forgotten here, by id."""
     hashes: Collection[str]
-    """Those of what it says."""
+    """Hashes of their contents."""
 
 
 @without_deadline
 def import_all(job: ImportJob) -> Flow[ImportReport]:
-    """Bring all rows of an export back as they were: look at all of it, then write it.
+    """Import all rows of an export unchanged: check the whole file, then write it.
 
     Raises:
         ConfigurationError: if the store has not the rights of the owner.
@@ -304,11 +304,11 @@ def import_all(job: ImportJob) -> Flow[ImportReport]:
     )
 
 
-# What is looked at before anything is written
+# Checks before anything is written
 
 
 def _check_header(reader: ExportReader, job: ImportJob, set_up: Mapping[str, Any]) -> None:
-    """See that a database that is `set_up` so can hold what the file has.
+    """Check that a database with this setup can hold the rows of the file.
 
     Raises:
         InvalidInputError: if it cannot.
@@ -344,10 +344,10 @@ def _describe_vectors(vectors: Mapping[str, Any] | None) -> str:
 
 
 def _find_progress(job: ImportJob, export: str) -> Flow[_ImportProgress | None]:
-    """The import of this export that goes on, if one does; else nothing of the tenant is there.
+    """Return the interrupted import of this export; None if the tenant is empty.
 
     Raises:
-        InvalidInputError: if the tenant has anything, or what goes on is another import.
+        InvalidInputError: if the tenant has rows, or another import was interrupted.
     """
     begun_rows = yield from rows_of("begun_import", tenant=job.tenant)
     if not begun_rows:
@@ -368,7 +368,7 @@ def _find_progress(job: ImportJob, export: str) -> Flow[_ImportProgress | None]:
 
 
 def _check_empty(tenant: str) -> Flow[None]:
-    """Raise InvalidInputError if a tenant has anything, and commit what was done before."""
+    """Raise InvalidInputError if a tenant has rows; else commit the transaction."""
     there = yield from count_rows(tenant)
     if any(number for name, number in there.items() if name not in PROOF_TABLES):
         raise InvalidInputError(
@@ -381,11 +381,11 @@ def _check_empty(tenant: str) -> Flow[None]:
 def _check_file(
     reader: ExportReader, job: ImportJob, tables: rows.Tables, begun: _ImportProgress | None
 ) -> Flow[_FileCheck]:
-    """Check all of a file, and what of it was forgotten here; nothing is written."""
+    """Check a whole file, and find its memories that were forgotten here. Write nothing."""
     secret = yield from rows_of("tombstone_key", tenant=job.tenant)
     total = sum(number for table, number in reader.header.rows.items() if table not in PROOF_TABLES)
     if begun is not None and begun.done >= total:
-        secret = []  # what was forgotten may be the file's own by now
+        secret = []  # tombstones may be those of the file by now
     low, high, gone, hashes = rows.MOST_ID, 0, dict[int, MemoryRow](), set[str]()
     while (
         batch := (yield from call_blocking(partial(read_batch, reader, job.tenant, tables)))
@@ -406,7 +406,7 @@ def _check_file(
 
 
 def read_batch(reader: ExportReader, tenant: str, tables: rows.Tables) -> ExportBatch | None:
-    """Read the next rows of a file, each of them checked."""
+    """Read and check the next rows of a file."""
     if (batch := reader.read_batch()) is None:
         return None
     for line in batch.lines:
@@ -418,7 +418,7 @@ def read_batch(reader: ExportReader, tenant: str, tables: rows.Tables) -> Export
 
 
 def _record_begin(job: ImportJob, export: str, seen: _FileCheck) -> Flow[_ImportProgress]:
-    """Note that an import begins, with the ids that it takes."""
+    """Record that an import begins, and which ids it takes."""
     begun = _ImportProgress(export, 0, (yield from _id_shift(job, seen)), job.source, job.readmit)
     if job.readmit:
         yield from unit(readmit(job.tenant, seen.hashes))
@@ -431,7 +431,7 @@ def _record_begin(job: ImportJob, export: str, seen: _FileCheck) -> Flow[_Import
 
 
 def _id_shift(job: ImportJob, seen: _FileCheck) -> Flow[int]:
-    """What is to be added to each id: nothing, unless other tenants have any of them."""
+    """Return the number to add to each id: 0 unless other tenants have any of the ids."""
     if not seen.high:
         return 0
     yield from _slow_value("pass_ids", most=seen.high)
@@ -449,7 +449,7 @@ def _id_shift(job: ImportJob, seen: _FileCheck) -> Flow[int]:
 
 
 def _ids_are_taken(job: ImportJob) -> Flow[bool]:
-    """Whether other tenants have any of the ids of a file."""
+    """Tell whether other tenants have any of a file's ids."""
     reader = yield from call_blocking(job.reader)
     try:
         pending = set[int]()
@@ -465,18 +465,18 @@ def _ids_are_taken(job: ImportJob) -> Flow[bool]:
 
 
 def _slow_value(statement: str, **params: Any) -> Flow[Any]:
-    """The one value that a statement answers which takes its time."""
+    """Run a slow statement, and return its single value."""
     _, ((answer,),) = yield Query((NO_HURRY, Call(statement, params)), commit=True)
     return answer
 
 
-# What is written
+# Writing
 
 
 def _write_all(
     job: ImportJob, begun: _ImportProgress, left_out: Sequence[MemoryRow], tables: rows.Tables
 ) -> Flow[int]:
-    """Write what is not there yet; how many memories are held back."""
+    """Write the rows that are missing, and count the memories that are quarantined."""
     scrubber = rows.make_scrubber(left_out) if left_out else None
     before, held = 0, 0
     own = {"tenant": job.tenant, "export": begun.export}
@@ -517,7 +517,7 @@ def _write_calls(
     table: str,
     lines: Sequence[ExportLine],
 ) -> tuple[list[Call], int]:
-    """Make the calls that write rows of a table, and count the memories they hold back."""
+    """Make the calls that write rows of a table, and count the memories that they quarantine."""
     made: list[dict[str, Any]] = []
     held: list[rows.HeldMemory] = []
     taken = job.source is None or table not in rows.OWNER_ONLY
@@ -541,7 +541,7 @@ def _write_calls(
 
 
 def _claim_batch(tenant: str, calls: tuple[Call, ...]) -> Flow[None]:
-    """Begin a transaction in which it is noted how far it came, if nobody else is at it."""
+    """Begin a transaction that records the progress, unless somebody else is at the tenant."""
     _, held, noted = yield Query(calls)
     if not held:
         raise ConflictError(

@@ -1,1 +1,1 @@
-"""How memory learns: failures, outcomes, promotion."""
+"""Learning: failures and lessons, outcomes, skills, promotion."""

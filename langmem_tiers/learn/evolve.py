@@ -1,9 +1,9 @@
-"""Evolution: which interactions become memories, and what those say.
+"""Evolution: decide which interactions become memories, and write those.
 
-An interaction is a mapping that says at least one of `content` (the whole of it), `asked`, `said`,
-`done` and `outcome`, each a text or a list of texts. It may also say `context` (a text or a
-mapping), `platform`, `entities`, `novel_pattern` and `relationship_deepening`. What else it holds
-is of no account, and None is the same as leaving a field out, in the metrics as well.
+An interaction is a mapping with at least one of `content` (the whole of it), `asked`, `said`,
+`done` and `outcome`, each a text or a list of texts. It may also have `context` (a text or a
+mapping), `platform`, `entities`, `novel_pattern` and `relationship_deepening`. Other fields are
+ignored. None is the same as a missing field, in the metrics as well.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from langmem_tiers.remember.new import NewMemory
 
 Valence = Literal["positive", "neutral", "negative"]
 Entities = Callable[[str], Sequence[str]]
-"""Who and what a text is about."""
+"""A function that extracts the entities of a text."""
 
 LEARNING = "learning"
-"""The memory type of what is remembered so."""
+"""The memory type of an evolved interaction."""
 PARTS = {
     "content": "",
     "asked": "Asked: ",
@@ -34,26 +34,26 @@ PARTS = {
     "done": "Done: ",
     "outcome": "Outcome: ",
 }
-"""The parts of an interaction that are told, and how each begins in a summary."""
+"""The parts of an interaction, with the prefix of each in a summary."""
 
 # The numbers of the agent-memory specification, under "Memory Evolution & Learning".
 WORTH_REMEMBERING = 0.70
-"""The importance from which on an interaction becomes a memory."""
+"""The least importance of an interaction that becomes a memory."""
 FULL_ENGAGEMENT = 0.10
 """The engagement rate that counts 1."""
 REVENUE = 0.90
 NOVEL_PATTERN = 0.85
 RELATIONSHIP_DEEPENING = 0.80
 UNKNOWN_IMPORTANCE = 0.50
-"""The importance where no factor is known."""
+"""The importance if no factor is known."""
 
 ENGAGING = WORTH_REMEMBERING * FULL_ENGAGEMENT
-"""The engagement rate that is worth remembering by itself; from here on it is positive."""
+"""The least engagement rate that is worth remembering by itself, and counts as positive."""
 NEUTRAL_SENTIMENT = 0.05
 """Sentiments nearer to 0 than this are neutral, as VADER's authors have it (Hutto and Gilbert,
 ICWSM 2014)."""
 PART_CHARACTERS = 400
-"""What a summary keeps of what was asked, said or done: a few sentences. Our own choice."""
+"""The most characters of a part in a summary, a few sentences: our own choice."""
 _WHOLE_SENTENCES = re.compile(rf".{{{PART_CHARACTERS // 2},}}[.!?…](?= )")
 
 _SATISFACTION = ("user_satisfaction", "satisfaction_score")
@@ -68,10 +68,10 @@ _MOST_WORDS = 5  # longer runs of capitalised words are headlines, or shouting
 
 
 def names_in(text: str) -> list[str]:
-    """The names in a text by their form: @handles, #tags and runs of capitalised words.
+    """Find the names in a text by their form: @handles, #tags and runs of capitalised words.
 
-    A word that begins a sentence is part of a name only where it is one elsewhere in the text, or
-    is spelled like PostgreSQL.
+    The first word of a sentence is part of a name only if it is one elsewhere in the text, or is
+    spelled like PostgreSQL.
     """
     mentions = [
         (mention[0].split(), not mention[1] and _begins_sentence(mention))
@@ -84,13 +84,13 @@ def names_in(text: str) -> list[str]:
 
 
 def _begins_sentence(mention: re.Match[str]) -> bool:
-    """Whether a sentence begins there."""
+    """Tell whether a sentence begins at the match."""
     start = mention.start()
     return _OPENS.search(mention.string, max(start - 3, 0), start) is not None
 
 
 class ImportanceScore(NamedTuple):
-    """How important an interaction is, in 0…1: the mean of the factors that are known."""
+    """The importance of an interaction in 0…1: the mean of the known factors."""
 
     value: float
     factors: Mapping[str, float]
@@ -101,30 +101,30 @@ class ImportanceScore(NamedTuple):
 
 
 class Evolved(NamedTuple):
-    """What an interaction would be remembered as, and whether it is worth it."""
+    """The memory of an interaction, and whether it is worth storing."""
 
     fields: Mapping[str, Any]
-    """What to store, by the names of a memory's fields."""
+    """Fields of the memory by name."""
     parts: Mapping[str, str]
     importance: ImportanceScore
     threshold: float
 
     @property
     def worth(self) -> bool:
-        """Whether it is to be stored."""
+        """Tell whether the memory is to be stored."""
         return self.importance.value >= self.threshold
 
     @property
     def reason(self) -> str:
-        """Why it is to be stored, or why not."""
+        """Say why the memory is to be stored, or why not."""
         verdict = "reaches" if self.worth else "is below"
         return f"importance {self.importance} {verdict} the threshold of {self.threshold:g}"
 
     def to_memory(self, context: MemoryContext) -> NewMemory:
-        """It as something to be stored; the same interaction and metrics have the same key.
+        """Return a new memory. The same interaction and metrics have the same key.
 
         Raises:
-            InvalidInputError: for metrics that are no JSON.
+            InvalidInputError: if the metrics are no JSON.
         """
         whole = encode_value({**self.fields, "interaction": self.parts})
         sorted_ = json.dumps(json.loads(whole), sort_keys=True)
@@ -140,8 +140,8 @@ def evolve(
 ) -> Evolved:
     """Make a learning of an interaction; `worth` says whether to store it, `reason` why.
 
-    `extract_entities` finds its entities in its texts, where it names none itself. Without one of
-    your own no model is asked: the same interaction always becomes the same memory.
+    `extract_entities` is called for an interaction that names no entities. The default asks no
+    model, so the same interaction always becomes the same memory.
 
     Raises:
         InvalidInputError: The interaction says nothing, a metric cannot be, or the threshold is
@@ -166,7 +166,7 @@ def evolve(
 def importance_of(
     interaction: Mapping[str, Any], success_metrics: Mapping[str, Any]
 ) -> ImportanceScore:
-    """How important an interaction is, as the agent-memory specification has it.
+    """Score the importance of an interaction by the agent-memory specification.
 
     Factors are the engagement rate (1 from 0.10 on), any revenue, a novel pattern and a deepening
     relationship. The mean is rounded to 12 digits, so that noise does not decide at a threshold.
@@ -192,11 +192,11 @@ def importance_of(
 
 
 def valence_of(success_metrics: Mapping[str, Any]) -> Valence:
-    """How an interaction was felt, by the most direct of its metrics. Our own rule.
+    """Return the valence of an interaction, by its most direct metric. Our own rule.
 
-    The first that is given decides: `sentiment` (a valence, or a number in −1…1); `success` (a
-    bool); `user_satisfaction` or `satisfaction_score` (in 0…1, 0.5 as sentiment 0). Else revenue
-    or an engagement that is worth remembering is positive, and everything else neutral.
+    The first metric that is given decides: `sentiment` (a valence, or a number in −1…1); `success`
+    (a bool); `user_satisfaction` or `satisfaction_score` (in 0…1, 0.5 as sentiment 0). Else revenue
+    or an engagement that is worth remembering is positive, and anything else neutral.
 
     Raises:
         InvalidInputError: Any of these metrics is out of its range.
@@ -226,10 +226,10 @@ def valence_of(success_metrics: Mapping[str, Any]) -> Valence:
 
 
 def summary_of(interaction: Mapping[str, Any]) -> str:
-    """What was asked, said and done and what came of it, in the interaction's own words.
+    """Summarise an interaction in its own words.
 
-    A `content` stays as it is. Each of the other parts is a line, shortened to its first sentences
-    (400 characters at most), with "…" for what is left out.
+    A `content` stays as it is. Each other part is one line with its first sentences (at most 400
+    characters), and "…" for the rest.
 
     Raises:
         InvalidInputError: The interaction says nothing.
@@ -287,39 +287,39 @@ def _flag(marks: Mapping[str, Any], name: str) -> bool | None:
 def entities_of(
     interaction: Mapping[str, Any], extract_entities: Entities = names_in
 ) -> tuple[str, ...]:
-    """Who and what an interaction is about, in order of appearance, each once whatever its case.
+    """Return the entities of an interaction in order of appearance, each once regardless of case.
 
-    Its own `entities`, if it has that field; else what is extracted of all its texts.
+    They are its field `entities`, or else are extracted from all its texts.
 
     Raises:
-        InvalidTypeError: `entities`, or what was extracted, is no list of texts.
+        InvalidTypeError: The field, or the result of `extract_entities`, is no list of texts.
     """
     parts, context = parts_of(interaction), context_of(interaction)
     named = interaction.get("entities")
     texts = [*parts.values(), *([context] if isinstance(context, str) else [])]
     names = texts_of(extract_entities("\n".join(texts)) if named is None else named, "entities")
-    # Turned round, so that the first spelling of a name wins.
+    # Reversed, so that the first spelling of a name wins.
     spelled = {name.casefold(): name for name in reversed(names)}
     return tuple(spelled[name] for name in dict.fromkeys(map(str.casefold, names)))
 
 
-# ---- what it says, read and checked ---------------------------------------------------------
+# ---- fields of an interaction ---------------------------------------------------------------
 
 
 def parts_of(interaction: Mapping[str, Any]) -> dict[str, str]:
-    """The texts of an interaction by part, without the blank ones."""
+    """Return the texts of an interaction by part, without blank ones."""
     fields = mapping_of(interaction, "interaction")
     parts = {name: text_of(fields, name) for name in PARTS}
     return {name: text for name, text in parts.items() if text}
 
 
 def text_of(fields: Mapping[str, Any], name: str) -> str:
-    """A field as one text; empty if it says nothing."""
+    """Return a field as one text; empty if it has none."""
     return "; ".join(texts_of(fields.get(name), name))
 
 
 def texts_of(value: object, name: str) -> list[str]:
-    """A text or a list of texts as a list, without the blank ones."""
+    """Return a text or a list of texts as a list without blank ones."""
     texts = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
         raise InvalidTypeError(f"{name} is a text or a list of texts, not {short(value)}")
@@ -327,13 +327,13 @@ def texts_of(value: object, name: str) -> list[str]:
 
 
 def context_of(interaction: Mapping[str, Any]) -> str | dict[str, Any]:
-    """Its circumstances, as text or a mapping."""
+    """Return the context of an interaction as a text or a mapping."""
     value = mapping_of(interaction, "interaction").get("context")
     return dict(value) if isinstance(value, Mapping) else text_of(interaction, "context")
 
 
 def mapping_of(value: object, name: str) -> Mapping[str, Any]:
-    """What is a mapping.
+    """Return the value if it is a mapping.
 
     Raises:
         InvalidTypeError: if it is none.

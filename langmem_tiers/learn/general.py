@@ -1,8 +1,8 @@
-"""What goes to everybody as it stands, and what only in words that somebody wrote.
+"""Decide whether a text may go to all projects unchanged, or only in general words.
 
-Nothing is rewritten here and nothing is guessed: what holds a text back is said, and a person or a
-model says it in general words, or it stays. What identifies somebody does so by its form, or is a
-label of a project in any spelling.
+No text is rewritten or guessed here. The reason that holds a text back is returned; then a person
+or a model writes general words, or the text stays. A part of a text identifies somebody by its
+form, or as a label of a project in any spelling.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from langmem_tiers.recall.fence import escape_fences
 from langmem_tiers.remember.new import checked_text
 
 LESSON_FIELDS: Final = ("original_approach", "failure_reason", "improved_approach")
-"""Fields of a lesson that say what was learned."""
+"""Fields of a lesson with its texts."""
 _CAPITALISE_NOUNS: Final = frozenset({"german"})
-"""The languages of an index in which a capital says nothing of a word."""
+"""Languages of an index in which all nouns have capitals."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _BEGINS: Final = re.compile(r"(?:\A|\n|[.!?:;…][^\w\s]*\s)[^\w\n]*\Z")
-"""What stands before the first word of a sentence."""
+"""Characters before the first word of a sentence."""
 _LOOKED_BACK: Final = 12
-"""Characters before a word in which the end of another sentence is sought."""
+"""Number of characters before a word that are searched for the end of a sentence."""
 _IN_A_ROW: Final = 5
-"""So many words of what somebody said, one after another, are a quotation."""
+"""The least consecutive words of a quotation."""
 _MOST_NAMED: Final = 3
-"""So many of the words that hold a text back are told."""
+"""The most names that a reason lists."""
 
 
 class Vocabulary(NamedTuple):
-    """What is known of the words of a tenant, as a project's memory is compared with them."""
+    """The words of a tenant that a project's memory is compared with."""
 
     labels: Sequence[str]
-    """What its own context and those who used it are called, where that is no common word."""
+    """Names of its own context and of the projects that used it, without common words."""
     known_words: frozenset[str]
-    """Words of the tenant's other projects, without case."""
+    """Words of the tenant's other projects, folded."""
     capitalised: frozenset[str]
-    """Words that the project itself capitalises inside a sentence."""
+    """Words that the project capitalises inside a sentence."""
     utterances: Sequence[str]
-    """What somebody said in the project's conversations."""
+    """Messages of the project's conversations."""
     capitals_matter: bool
-    """Whether a capital tells a name from other words."""
+    """True if a capital tells a name from other words."""
 
 
 def make_vocabulary(
@@ -67,10 +67,10 @@ def make_vocabulary(
     utterances: Sequence[str] = (),
     language: str = "",
 ) -> Vocabulary:
-    """Read what the project's own memories say, those of the others, and its conversations.
+    """Make the vocabulary from the project's memories, those of others, and its conversations.
 
-    A label is a common word if it is one word, and another project's memory, that does not say
-    what the content does, has it in small letters.
+    A label is a common word if it is one word, and another project's memory with a different
+    content has it in small letters.
     """
     same = normalise(content)
     beside = (text for text in others if normalise(text) != same)
@@ -90,7 +90,7 @@ def make_vocabulary(
 
 
 def _capitalised_words(text: str) -> Iterator[tuple[str, bool]]:
-    """Words that begin with a capital, and whether each begins a sentence as well; "I" is none."""
+    """Yield capitalised words but "I", each with True if it also begins a sentence."""
     for match in _WORD.finditer(text):
         start = match.start()
         if len(match[0]) > 1 and match[0][0].isupper():
@@ -98,14 +98,14 @@ def _capitalised_words(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def reason_to_rewrite(value: Mapping[str, Any], vocabulary: Vocabulary) -> str | None:
-    """Why a memory goes to everybody only in words that somebody wrote; None if it need not."""
+    """Return the reason why a memory needs general words; None if it may go unchanged."""
     content = content_of(value).removeprefix(LESSON_FROM)
     lesson = value.get("memory_type") == REFLEXION
     texts = [content, *(value[name] for name in LESSON_FIELDS if isinstance(value.get(name), str))]
     if value.get("speaker"):
         return "it was said in a conversation"
     task = str(value.get("task_id"))
-    # what somebody asked for has more words than the name of a task
+    # a request has more words than the name of a task
     asked = f"\nAsked: {task}\n" in content and any(True for _ in _word_runs(task))
     if lesson and (asked or any(is_quotation(text, vocabulary.utterances) for text in texts)):
         return "it quotes a conversation"
@@ -117,13 +117,9 @@ def reason_to_rewrite(value: Mapping[str, Any], vocabulary: Vocabulary) -> str |
 
 
 def is_quotation(text: str, utterances: Iterable[str]) -> bool:
-    """Whether five words of a text stand in a row in what somebody said."""
+    """Tell whether five consecutive words of a text occur in a message."""
     rows = set(_word_runs(text))
-    return (
-        any(not rows.isdisjoint(_word_runs(utterance)) for utterance in utterances)
-        if rows
-        else False
-    )
+    return bool(rows) and any(not rows.isdisjoint(_word_runs(each)) for each in utterances)
 
 
 def _word_runs(text: str) -> Iterator[tuple[str, ...]]:
@@ -132,10 +128,10 @@ def _word_runs(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def find_names(text: str, vocabulary: Vocabulary) -> Iterator[str]:
-    """What a text names: what identifies by its form, then words by their capitals.
+    """Yield the identifying parts of a text, then its capitalised names.
 
-    A word does that begins with a capital inside a sentence, or does so elsewhere in its project,
-    and that no other project of the tenant knows.
+    A word is a name if it has a capital inside a sentence, here or elsewhere in its project, and no
+    other project of the tenant knows it.
     """
     yield from find_identifying(text, vocabulary.labels)
     if not vocabulary.capitals_matter:
@@ -148,15 +144,13 @@ def find_names(text: str, vocabulary: Vocabulary) -> Iterator[str]:
 
 
 def names_nobody(word: str, vocabulary: Vocabulary, general: str | None = None) -> bool:
-    """Whether a word that stands alone, such as a tag, names nobody: each capital is known.
+    """Tell whether a single word, such as a tag, names nobody: each capitalised part is known.
 
-    Beside `general` words of somebody it is known itself, to these or to another project.
+    Beside `general` words every part has to be in these words, or known to another project.
     """
-    known_words = (
-        vocabulary.known_words
-        if general is None
-        else vocabulary.known_words | _folded_words(general)
-    )
+    known_words = vocabulary.known_words
+    if general is not None:
+        known_words |= _folded_words(general)
     every = general is not None
     named = (
         part
@@ -172,14 +166,14 @@ def _folded_words(text: str) -> frozenset[str]:
     return frozenset(word.casefold() for word in _WORD.findall(text))
 
 
-# ---- a model that says it in general words --------------------------------------------------
+# ---- generalisation by a model --------------------------------------------------------------
 
 
 class Generaliser(NamedTuple):
-    """Says for everybody what was learned in one project; the names are private ones.
+    """Functions that rewrite a memory for all projects, given its text and private names.
 
-    What both return is checked by nobody else: it must not identify the project. None is of what is
-    about its project alone, and stays there.
+    Nobody else checks the returned text: it must not identify the project. None keeps a memory that
+    is about its project alone where it is.
     """
 
     call: Callable[[str, Sequence[str]], str | None]
@@ -194,11 +188,11 @@ class General(BaseModel):
 
 
 def generaliser_of(model: BaseChatModel) -> Generaliser:
-    """A generaliser that asks a chat model; both functions raise `ModelError` without an answer.
+    """Return a generaliser that asks a chat model. It raises `ModelError` without a usable answer.
 
-    It may say that a memory is about its project alone: the answer is then None. Else it is checked
-    by `identifying`. What still identifies somebody is told to the model once; if its second answer
-    does as well, there is none, and nothing else stands in for it.
+    If the model finds a memory to be about its project alone, the result is None. Other answers are
+    checked by `find_identifying`. If an answer still identifies somebody, the model is told so
+    once. A second such answer is not usable.
 
     Example:
         ```python
@@ -211,22 +205,22 @@ def generaliser_of(model: BaseChatModel) -> Generaliser:
 
 
 class _GeneralRequest(NamedTuple):
-    """What was learned in one project, to be said for everybody."""
+    """A request to rewrite a memory of one project for all projects."""
 
     content: str
     private: Sequence[str]
 
     def messages(self) -> list[BaseMessage]:
-        """What the model is told."""
+        """Return the messages to the model."""
         names = "\n".join(escape_fences(name) for name in self.private)
         asked = prompts.GENERALISE_MEMORY.format(content=escape_fences(self.content), names=names)
         return [SystemMessage(prompts.GENERALISE), HumanMessage(asked)]
 
     def read(self, answer: General) -> str | None:
-        """What an answer says; None if that it is about its project alone.
+        """Return the text of an answer; None if the memory is about its project alone.
 
         Raises:
-            InvalidInputError: if it says nothing, or still identifies somebody.
+            InvalidInputError: if the text is empty, or still identifies somebody.
         """
         if answer.bound:
             return None
@@ -236,14 +230,14 @@ class _GeneralRequest(NamedTuple):
         return content
 
 
-# ---- what identifies somebody ---------------------------------------------------------------
+# ---- identifying parts ----------------------------------------------------------------------
 
 SECRET: Final = "a secret"  # noqa: S105 - the words for one
-"""What is said of a secret, in place of itself."""
+"""Text that stands in for a secret."""
 
 
 class _Rule:
-    """What to look for, whether what is found identifies anybody, and what to say of it."""
+    """A pattern, a check that a match identifies somebody, and a stand-in for the match."""
 
     def __init__(
         self,
@@ -255,18 +249,18 @@ class _Rule:
 
 
 _SLICE: Final = 3
-"""Digits of a number in a slice, such as `[1:100]`, at most."""
+"""The most digits of a number in a slice, such as `[1:100]`."""
 
 
 def find_identifying(text: str, labels: Iterable[str]) -> tuple[str, ...]:
-    """What identifies somebody in a text, each once and as it stands there; of secrets, that.
+    """Return the parts of a text that identify somebody, each once, and "a secret" for secrets.
 
-    `labels` are names of projects, agents, sessions and tenants, found in any case and spelling
-    (`billing-service`, `billing_service`, `BillingService`), as words of their own. Paths, URLs,
-    hosts, e-mail addresses, ids, tickets and secrets are known by their form. Labels of one
-    character, or without a letter or digit, say nothing of anybody and are left.
+    `labels` are names of projects, agents, sessions and tenants. They are found as separate words,
+    in any case and spelling (`billing-service`, `billing_service`, `BillingService`). Paths, URLs,
+    hosts, e-mail addresses, ids, tickets and secrets are found by their form. Labels of one
+    character, or without a letter or digit, are ignored.
 
-    Takes time in proportion to the text and to the number of labels.
+    The time is proportional to the text and to the number of labels.
     """
     if isinstance(labels, str):
         raise InvalidTypeError(f"labels is a list of names, such as ['acme'], not {short(labels)}")
@@ -278,23 +272,23 @@ def find_identifying(text: str, labels: Iterable[str]) -> tuple[str, ...]:
         leaks.append(rule.stand_in or match[0])
         return _BLANK
 
-    # Names stand before ids, which may be parts of them, and after places, which hold them.
+    # Labels come before ids, which may be parts of them, and after places, which contain them.
     for rule in (*_PLACES, *_label_rules(frozenset(labels)), *_NUMBERED):
         text = rule.pattern.sub(partial(blank, rule), text)
     return tuple(dict.fromkeys(leaks))
 
 
 _BLANK: Final = "<>"
-"""Stands for what was found already: no pattern reaches over it."""
+"""Replacement of a part that was found: no pattern matches across it."""
 
 # ---- labels -----------------------------------------------------------------------------------
 
 _START, _END = r"(?<![^\W_])", r"(?![^\W_])"
-"""Where a word may start and end; `_` joins words, and is none of their characters."""
+"""The start and end of a word; `_` joins words, and is no character of a word."""
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
 _BETWEEN: Final = r"[\s_./-]?"
 _IN_CAMEL_CASE: Final = 4
-"""Letters of a label from which on it is found within other names: `acme` in `AcmeClient`."""
+"""The least letters of a label that is found within other names: `acme` in `AcmeClient`."""
 
 
 @lru_cache(maxsize=64)
@@ -310,7 +304,7 @@ def _label_rules(labels: frozenset[str]) -> tuple[_Rule, ...]:
 
 
 def _camel_case_pattern(words: tuple[str, ...]) -> str:
-    """The label within a name in camel case; a pattern that never matches if it is short."""
+    """Return a pattern for a label within a camel-case name; a short label never matches."""
     if len("".join(words)) < _IN_CAMEL_CASE:
         return "(?!)"
     first, *others = (re.escape(word.capitalize()) for word in words)
@@ -318,7 +312,7 @@ def _camel_case_pattern(words: tuple[str, ...]) -> str:
     return f"(?:(?<=[a-z0-9]){first}|{_START}(?:{first}|{low})){''.join(others)}(?![a-z0-9])"
 
 
-# ---- what identifies by its form ------------------------------------------------------------
+# ---- identifying forms ----------------------------------------------------------------------
 
 _HOST_ENDS: Final = re.compile(
     r"(?i)com|org|net|edu|gov|mil|internal|intranet|lan|corp|localdomain"
@@ -327,7 +321,7 @@ _UNSURE_HOST_ENDS: Final = re.compile(
     r"(?i)io|dev|ai|co|cloud|tech|xyz|local"
     r"|eu|uk|de|fr|nl|pl|se|ch|dk|fi|cz|ru|jp|cn|kr|au|nz|ca|br|mx|za"
 )
-"""Ends of hosts that are ends of code as well (`threading.local`): more is asked of them."""
+"""Ends of hosts that also end names in code (`threading.local`): these hosts need another sign."""
 _NO_HOSTS: Final = frozenset({"self", "this", "cls", "asp", "vb"})
 _LABELS: Final = 3
 _ROOTS: Final = frozenset({"home", "Users", "usr", "var", "opt", "srv", "mnt", "Volumes"})
@@ -347,15 +341,16 @@ _STANDARDS: Final = (
     r"UTF|SHA|ISO|RFC|PEP|CVE|CWE|AES|GPT|RSA|MD|IEEE|ECMA|EC|ES|HS|RS|PS|TLS|SSL|HTTP|IPV|ARM|CP"
     r"|LATIN|WINDOWS|COVID|USB|UCS|BASE|CRC|FP|BLAKE|ED|DES|UTC|GMT|ANSI|FIPS|KOI8|ORA"
 )
-"""What is named like a ticket: UTF-8, SHA-256, ISO-8601."""
+"""Standards with names like tickets: UTF-8, SHA-256, ISO-8601."""
 _UNITS: Final = (
     r"(?:[mµun]?s|px|[kKMGTP]?i?[bB]|k|m|x|h|d|bytes?|chars?|characters|tokens?|rows?|items?"
     r"|records?|times|seconds?|milliseconds?|requests?|connections?|users?|lines?|%)"
 )
 _MIXED: Final = 5
-"""Changes between letters and digits that nobody would say; `sha256sum` has two."""
+"""The least changes between letters and digits in a secret; `sha256sum` has two."""
 _SECRET, _LONG, _DIGITS, _SHORTEST_WORD = 16, 20, 2, 3
-"""Characters of a secret; of one that need hold no digits, else these; letters of a word."""
+"""The least characters of a secret; of a secret without digits; the least digits of a shorter one;
+the least letters of a word."""
 
 
 def _is_host(match: re.Match[str]) -> bool:
@@ -379,7 +374,7 @@ def _is_ip6(match: re.Match[str]) -> bool:
 
 
 def _is_absolute_path(match: re.Match[str]) -> bool:
-    """Whether it is a path from the root; no closing tag, no division and no comment."""
+    """Tell whether a match is an absolute path, and no closing tag, division or comment."""
     path = match[0].rstrip(".-")
     parts = [part for part in path.split("/") if part]
     before = match.string[match.start() - 1 : match.start()]
@@ -389,7 +384,7 @@ def _is_absolute_path(match: re.Match[str]) -> bool:
 
 
 def _is_relative_path(match: re.Match[str]) -> bool:
-    """Whether words with slashes between them are a path, and not `and/or`."""
+    """Tell whether words with slashes between them are a path, and not `and/or`."""
     path = match[0].rstrip(".-")
     parts = [part for part in path.split("/") if part]
     if path.startswith(("./", "../", "~")) or not _ROOTS.isdisjoint(parts[1:-1]):
@@ -403,15 +398,15 @@ def _is_relative_path(match: re.Match[str]) -> bool:
 
 
 def _is_spaced_path(match: re.Match[str]) -> bool:
-    """A path with spaces is known by the quotes vocabulary it; others are known by themselves."""
+    """Tell whether a quoted path has spaces; paths without spaces match other rules."""
     *folders, _ = re.split(r"[\\/]", match[0])
     return any(" " in folder for folder in folders)
 
 
 def _is_random_secret(match: re.Match[str]) -> bool:
-    """Whether it is a secret, which nobody would say: its kinds of characters keep changing.
+    """Tell whether a token is a random secret: its kinds of characters keep changing.
 
-    Of 500 random tokens of 24 letters and digits nine in ten are found (seeds 0 to 499).
+    Nine in ten of 500 random tokens of 24 letters and digits are found (seeds 0 to 499).
     """
     token = match[0]
     kinds = [
@@ -431,12 +426,12 @@ _KEY: Final = (
 )
 _HEX: Final = "[0-9a-fA-F]"
 _SECRETS: Final = (
-    # keys and certificates in PEM, JSON web tokens, tokens that say whose they are
+    # keys and certificates in PEM, JSON web tokens, tokens with a prefix of their issuer
     r"-----BEGIN [A-Z0-9 ]{1,40}-----[\sA-Za-z0-9+/=]*+(?:-----END [A-Z0-9 ]{1,40}-----)?",
     r"(?<![\w-])eyJ[\w-]{8,}+(?:\.[\w-]++){1,2}",
     _START + r"(?:(?:sk|pk|rk|gh[a-z]|github_pat|glpat|xox[a-z]|hf|npm|pypi|whsec|shpat)[-_]"
     r"(?=[\w-]{0,60}\d)[\w-]{16,}+|(?:AKIA|ASIA)[0-9A-Z]{16}|(?:AIza|ya29\.)[\w-]{20,}+)",
-    # Authorization: Bearer …; what a password is said to be, in quotes, or without them
+    # Authorization: Bearer …; the value of a password, in quotes, or without them
     r"(?i:\b(?:bearer|basic))\s{1,3}(?=\S{0,60}\d)[\w.~+/-]{12,}+=*",
     _KEY + r"(?P<quote>[\"'])[^\"'\n<>]{4,100}(?P=quote)",
     _KEY + r"(?=[^\s\"'<>]{0,40}\d)(?=[^\s\"'<>]{0,40}[A-Za-z])"
@@ -495,6 +490,5 @@ _NUMBERED: Final = (
     _Rule(_START + r"[A-Za-z0-9]{10,}+" + _END, _is_random_secret, SECRET),
 )
 _PLACES: Final = (*(_Rule(pattern, stand_in=SECRET) for pattern in _SECRETS), *_FORMS)
-"""Every pattern looks at a character a bounded number of times: it starts where a run of its
-characters starts, is possessive, or has an upper bound.
-"""
+"""Rules before those of labels. Every pattern reads a character a bounded number of times: it
+starts where a run of its characters starts, is possessive, or has an upper bound."""

@@ -1,8 +1,8 @@
-"""Which lessons are for a failure, or a tool, at hand: one ranking by all that speaks for each.
+"""Find and rank the lessons for a failure, or for a tool that is about to run.
 
-What speaks for a lesson adds up, in logarithms of odds, as in naive Bayes: how well it matches what
-is asked and what the failure says, and the rare words of what is asked; that it is of the same
-failure, the more the rarer that is; that it is of the same tool, or task; and what came of it.
+The score of a lesson adds up logarithms of odds, as in naive Bayes: its match with the question and
+the failure's message; the rare words of the question; the same failure, which counts more the rarer
+it is; the same tool, or task; and the outcomes of the lesson.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ from langmem_tiers.recall.recall import (
 from langmem_tiers.store.flows import StoreFlows
 
 WORDS: Final = 4.0
-"""What it counts that a lesson has all words that are asked, each by how well it tells the lessons
-found apart, beside what they count in its match. Chosen on three seeds of the faulty tools, which
-are our own: 0 repeats more, 8 no less (docs/learning.md)."""
+"""Weight of a lesson that has all words of the question, beside their weight in its match. Each
+word counts by how well it tells the found lessons apart. Chosen on three seeds of the faulty tools,
+which are our own: 0 repeats more failures, 8 no fewer (docs/learning.md)."""
 TOOL: Final = 0.5
-"""What it counts that a lesson is of the same tool: our own choice, less than what is asked."""
+"""Weight of a lesson of the same tool: our own choice, less than that of the question."""
 TASK: Final = 1.0
-"""What it counts that the task it was learned in is asked for: our own choice."""
+"""Weight of a lesson whose task is asked for: our own choice."""
 _TASK: Final = 12
-"""Characters of a task that is told from others by how it begins: our own choice."""
+"""The least characters of a task that is recognised by its beginning: our own choice."""
 MOST_OF_SUCCESS: Final = 1.0
-"""What came of a lesson counts so much at most, for it or against it, as 2 of 2 runs say: so what
-helps comes before what harms. Our own choice."""
+"""The largest weight of a lesson's outcomes, for it or against it. 2 of 2 runs reach it, so a
+lesson that helps comes before one that harms. Our own choice."""
 _LEAST: Final = DEFAULT_FLOOR.least_lesson(0.0)
-"""A match that says nothing."""
+"""A match without any evidence."""
 _SURE: Final = 0.999
 IN_ANY_TOOL: Final = 0.8
-"""What a failure counts that was of the same form in another tool, where the tool is not known: our
-own choice."""
+"""Factor for the same failure in any one tool, if the tool of the failure is unknown: our own
+choice."""
 
 
 class Evidence(NamedTuple):
-    """What is known of the failures at hand."""
+    """The evidence about the current failures, by which lessons are scored."""
 
     signatures: frozenset[str]
-    """Their signatures, in their tool and in none."""
+    """Signatures of the failures, with their tool and without."""
     any_tool_signatures: frozenset[str]
-    """Those of failures whose tool is not known, in each tool there is."""
+    """Signatures of failures of an unknown tool, for each tool that has failures."""
     rarity: Mapping[str, float]
-    """Of each signature the logarithm of how many times more failures there are in all."""
+    """Logarithm of all failures per failure of a signature, by signature."""
     tools: frozenset[str]
     question: str
 
@@ -79,19 +79,19 @@ def find_lessons(
     tools: Sequence[str] = (),
     approach: str | None = None,
 ) -> Flow[tuple[list[Recollection], list[Candidate]]]:
-    """The lessons, the best first, and the rows they were read from.
+    """Return the best lessons, the best first, and their rows.
 
-    Candidates are a hundred of each signature and tool, of the newest thousand, and what the words
-    find among all.
+    Candidates are a hundred lessons of each signature and tool, among the newest thousand, and
+    those that words find among all.
 
     Args:
-        ask: Where lessons are looked for, and what is about to be done, if that is known.
-        reader: How they are looked for.
-        store: Where they are.
-        failures: What failed. One without a tool may be of any; so may a lesson without one.
-        tools: Those that failed, or are about to run.
-        approach: Only lessons of what was tried in just this form, which is not sought by words,
-            that say to do something else, of a failure that does not pass by itself.
+        ask: The scope of the search, and the next action as its query, if that is known.
+        reader: The settings of recall.
+        store: The store of the lessons.
+        failures: The failures. One without a tool may be of any tool; so may a lesson without one.
+        tools: The tools that failed, or are about to run.
+        approach: Return only lessons that tried exactly this and advise something else, of a
+            failure that does not pass by itself. Words are then not searched for.
     """
     if not (ask.limit and (failures or tools or ask.query.strip())):
         return [], []
@@ -134,7 +134,7 @@ LessonRow = tuple[Recollection, Candidate]
 def _rank_lessons(
     recalled: Sequence[LessonRow], evidence: Evidence, floor: Floor, tools: Sequence[str]
 ) -> list[LessonRow]:
-    """Rank what matters, the best first: each advice once, and no attempt beside its lesson."""
+    """Rank the relevant rows, the best first: each advice once, and no attempt with a lesson."""
     shares = _word_shares(evidence.question, [memory for memory, _ in recalled])
     scored = [
         (score_lesson(memory, evidence, share), row)
@@ -156,14 +156,14 @@ def _rank_lessons(
 
 
 def _sign_in_each_tool(failures: Sequence[Signature], tenant: str) -> Flow[list[str]]:
-    """Failures of no tool as they are signed in each tool that the tenant knows failures of."""
+    """Sign the failures without a tool for each tool of the tenant that has failures."""
     bare = [failure for failure in failures if failure.tool is None]
     (rows,) = (yield Query((Call("failed_tools", {"tenant": tenant}),))) if bare else ([],)
     return [str(replace(failure, tool=tool)) for failure in bare for (tool,) in rows]
 
 
 def _rarity(counts: Mapping[str | None, int]) -> dict[str, float]:
-    """Of each signature how rare it is, if it is known; `None` is of all of them."""
+    """Return the rarity of each known signature. The count of `None` is that of all failures."""
     return {
         signature: math.log((counts[None] + 1) / often)
         for signature, often in counts.items()
@@ -181,7 +181,7 @@ def _is_for_approach(row: Candidate, approach: str | None) -> bool:
 
 
 def _word_shares(asked: str, memories: Sequence[Recollection]) -> list[float]:
-    """The share of the words asked that each memory has; what tells them apart counts more."""
+    """Return the share of the question's words that each memory has. Rarer words count more."""
     sought = sorted(set(exact_words(asked)))
     memory_words = [frozenset(exact_words(memory.content)) for memory in memories]
     rarity = {
@@ -196,13 +196,13 @@ def _word_shares(asked: str, memories: Sequence[Recollection]) -> list[float]:
 
 
 def score_lesson(memory: Recollection, evidence: Evidence, share: float) -> Recollection:
-    """A lesson that has this share of the words, with its score and what that adds up from."""
+    """Return a lesson with its score and the terms of that, given its share of the words."""
     value, tries = memory.value, memory.success_count + memory.failure_count
     signature, tool = value.get("signature"), value.get("tool")
     alike = 1.0 if signature in evidence.signatures else IN_ANY_TOOL
     is_same = signature in evidence.signatures or signature in evidence.any_tool_signatures
     task = " ".join(str(value.get("task_id") or "").split())
-    # a short name may be of another one
+    # a short name may be the beginning of another one
     asked = len(task) >= _TASK and f"{evidence.question} ".startswith(f"{task} ")
     succeeds = _log_odds((memory.success_count + 1) / (tries + 2))  # the mean of the posterior
     parts = {
@@ -223,9 +223,9 @@ def _log_odds(chance: float) -> float:
 
 
 def _is_relevant(memory: Recollection, least: float, tools: Sequence[str], *, asked: bool) -> bool:
-    """Whether it is of the failure, or matches well enough, or is a lesson of a tool asked for.
+    """Tell whether a lesson is of the failure or one of the tools, or matches well enough.
 
-    An attempt matches nothing but what is asked.
+    An attempt of another failure needs a question that it matches.
     """
     if "signature" in memory.explanation:
         return True
@@ -235,6 +235,6 @@ def _is_relevant(memory: Recollection, least: float, tools: Sequence[str], *, as
 
 
 def _text_field(memory: Recollection, field: str) -> str:
-    """Return a text of a value; a value that was put there may hold anything."""
+    """Return a text field of a value; empty for any other type."""
     text = memory.value.get(field)
     return text if isinstance(text, str) else ""

@@ -1,6 +1,6 @@
-"""Demotion, the way back from every move, and why a memory stands where it stands.
+"""Demote memories, undo moves, and explain the state of a memory.
 
-A move is a promotion, a demotion, or what consolidation, superseding and retracting do.
+A move is a promotion or demotion, or a change by consolidation, superseding or retracting.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from langmem_tiers.learn.promotion_rules import PromotionCandidate, PromotionDec
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, retried_on_conflict, rows_of
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
-# ---- demotion, and the way back --------------------------------------------------------------
+# ---- demotion and rollback -------------------------------------------------------------------
 
 _UNDO = {
     "promoted": "undo_promotion",
@@ -55,21 +55,21 @@ _UNDO = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demotion:
-    """A memory that was judged by what came of it."""
+    """The result of judging a memory by its outcomes."""
 
     demoted: bool
     key: str
     move: str | None = None
-    """What `learning.rollback` takes."""
+    """Id of the move, for `learning.rollback`."""
     decision: rules.PromotionDecision
 
     def __str__(self) -> str:
-        """What was decided, and why."""
+        """Return the decision and its reasons."""
         return f"{self.key} {'demoted' if self.demoted else 'stays'} ({self.decision})"
 
 
 class _Event(NamedTuple):
-    """A row of event; the columns are in this order."""
+    """A row of the statement `event`, with its columns in this order."""
 
     event: str
     kind: str
@@ -86,7 +86,7 @@ class _Event(NamedTuple):
     user_id: str | None
 
     def is_of(self, context: MemoryContext) -> bool:
-        """Whether a context looks after what it made or changed, if that is there."""
+        """Tell whether the context owns the memory that the move made or changed, if it exists."""
         if self.user_id not in (None, context.user_id):
             return False
         if self.namespace is None or context.project_id is None:
@@ -95,7 +95,7 @@ class _Event(NamedTuple):
 
 
 class DemotionCandidate(NamedTuple):
-    """A memory that was promoted or learned, and what its outcomes say."""
+    """A promoted or learned memory, and the decision on its outcomes."""
 
     id: int
     namespace: str
@@ -104,15 +104,15 @@ class DemotionCandidate(NamedTuple):
     tier: str
     decision: rules.PromotionDecision
     counts: HoldoutCounts | None = None
-    """How the runs ended that were shown it and those without it; None of what was promoted."""
+    """Outcomes of the runs with the memory and without it; None for a promoted memory."""
     content: str = ""
-    """How what was learned begins."""
+    """Beginning of the content of a learned memory."""
 
 
 def demote_all(
     context: MemoryContext, policy: rules.PromotionPolicy, options: StoreOptions, moment: Moment
 ) -> Flow[list[Demotion]]:
-    """Demote what a context sees and outcomes are against; all judged, each once."""
+    """Demote the context's memories with bad outcomes. Return all that were judged, each once."""
     tenant, seen = context.root, {"user_id": context.user_id, "everybody": False}
     results: list[Demotion] = []
     after = 0
@@ -146,9 +146,9 @@ def find_demotion_candidates(
     limit: int,
     seen: Mapping[str, object] = ALL_USERS,
 ) -> Flow[list[DemotionCandidate]]:
-    """What was promoted and failed a run since, and what was learned and held out, by id.
+    """Find promoted memories that failed a run since, and learned ones that were held out, by id.
 
-    One that is both is judged by both, and demoted if either says so.
+    A memory that is both is judged by both rules, and demoted if either says so.
     """
     page = {"tenant": tenant, **seen, "after": after, "limit": limit}
     learned = {"memory_types": sorted(LEARNED), "enough": ENOUGH}
@@ -177,7 +177,7 @@ def find_demotion_candidates(
 def demotion_call(
     tenant: str, memory: tuple[int, str], move: str, reasons: Sequence[str], moment: Moment
 ) -> Call:
-    """The call that demotes a memory, by its id and tier, whose keys are locked."""
+    """Return the call that demotes a memory, given by id and tier. Its keys have to be locked."""
     id_, tier = memory
     params = {
         "tenant": tenant,
@@ -194,12 +194,12 @@ def demotion_call(
 def undo_move(
     context: MemoryContext, move: str, options: StoreOptions, moment: Moment
 ) -> Flow[bool]:
-    """Undo a move of what a context looks after; False if it was undone before.
+    """Undo a move of the context's memories; False if it was undone before.
 
     Raises:
-        InvalidInputError: if there is no such move, or it is another project's or user's.
-        RollbackError: if a later move stands on it, what it made was changed since, or nothing
-            that it promoted is left.
+        InvalidInputError: if there is no such move, or it belongs to another project or user.
+        RollbackError: if a later move depends on it, its memory was changed since, or none of
+            its sources is left.
     """
     tenant = context.root
     params = {"tenant": tenant, "event": move, "alive_at": moment.alive_at}
@@ -264,18 +264,18 @@ def _keys_to_lock(tenant: str, namespace: str, key: str) -> list[tuple[str, str,
     return [(tenant, "", LOCK), (tenant, namespace, key)]
 
 
-# ---- why a memory stands where it stands -----------------------------------------------------
+# ---- explanation of a memory's state ---------------------------------------------------------
 
 CONFIDENCE = 0.95
 _RISEN = ("promoted", "reinforced")
 
 
 class Relative(NamedTuple):
-    """A memory that another came from, or that came of it."""
+    """A memory that another one was derived from, or that was derived from it."""
 
     role: str
-    """`source`; `successor`: it was promoted as that, or lives on in it; or `derived`: it was
-    concluded from the memory."""
+    """`source`; `successor`: the memory was promoted as this one, or lives on in it; or `derived`:
+    this one was concluded from the memory."""
     namespace: tuple[str, ...]
     key: str
     tier: Tier
@@ -285,35 +285,35 @@ class Relative(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """A memory that another one came from, in the chain of what depends on what."""
+    """A memory from which another one was derived, directly or not."""
 
     path: tuple[str, ...]
-    """Keys from the memory that was asked for to this one, by the shortest way."""
+    """Keys on the shortest path from the explained memory to this one."""
     namespace: tuple[str, ...]
     tier: Tier
     state: str | None
-    """`retracted` makes suspect all that came from it; `superseded` makes it outdated."""
+    """`retracted` makes all derived memories suspect; `superseded` makes them outdated."""
     content: str
     """Empty of what is quarantined, and of what another project keeps."""
     replaced: bool = False
-    """True if the memory that came of it, on this path, is the one that superseded it."""
+    """True if the memory derived from this one, on this path, superseded it."""
 
     @property
     def key(self) -> str:
-        """Its own."""
+        """Return the key of the memory."""
         return self.path[-1]
 
 
 class MoveRecord(NamedTuple):
-    """A move in a memory's life."""
+    """A move of a memory."""
 
     move: str
     kind: str
     """`promoted`, `reinforced`, `demoted`, `merged`, `risen`, `superseded`, `retracted`; or
-    `reflected`: an attempt lives on in its lesson; or `derived`: it was concluded from another; or
-    `quarantined`, `released`, `rejected`, `evicted`: what the gate, or somebody after it, did; or
-    `deleted`: what it had been merged into was deleted; or `read`, as its session
-    ended, by a model that summed it up."""
+    `reflected`: an attempt lives on in its lesson; `derived`: it was concluded from another memory;
+    `quarantined`, `released`, `rejected`, `evicted`: by the gate, or somebody after it; `deleted`:
+    the memory that it was merged into was deleted; or `read`: a model summed it up as its session
+    ended."""
     at: datetime
     reasons: tuple[str, ...]
     undone_at: datetime | None
@@ -321,20 +321,20 @@ class MoveRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is known of a memory's worth, and how it came to stand where it stands."""
+    """The evidence, decision, history and relatives of a memory."""
 
     key: str
     namespace: tuple[str, ...]
     tier: Tier
     state: str | None
-    """None is current; `consolidated` lives on in what it was merged with, or was promoted, and is
-    recalled in its own project as before; `demoted` failed there;
-    `superseded` was true until `valid_to`; `retracted` never was; `suspect` came from what never
-    was; `quarantined` is held back by the gate."""
+    """None is current; `consolidated` was merged into another memory, or was promoted and is
+    recalled in its own project as before; `demoted` was promoted and failed; `superseded` was true
+    until `valid_to`; `retracted` was never true; `suspect` was derived from a retracted memory;
+    `quarantined` is held back by the gate."""
     state_at: datetime | None
-    """Since when that is known."""
+    """Time since which the state is known."""
     valid_from: datetime
-    """When it began to be true: as told, else when it happened or was recorded, whichever is
+    """Beginning of its valid time: as given, else when it happened or was recorded, whichever is
     earlier."""
     valid_to: datetime | None
     recorded_at: datetime
@@ -345,23 +345,23 @@ class Explanation:
     failure_count: int
     projects: tuple[str, ...]
     success_interval: Interval
-    """Where its true rate of success lies, with a confidence of 95 %, over a uniform prior."""
+    """Interval of its true rate of success, with a confidence of 95 %, over a uniform prior."""
     decision: PromotionDecision | None
-    """Whether the policy would promote it now; None outside working, and of what was promoted."""
+    """The policy's decision to promote it now; None outside working, and for a promoted memory."""
     near: tuple[NearMemory, ...]
-    """What is near to it in working, in any project, and says something else: that is no evidence;
-    empty where nothing is decided."""
+    """Similar memories in working, of any project, that say something else. They are no evidence.
+    Empty if there is no decision."""
     history: tuple[MoveRecord, ...]
     sources: tuple[Relative, ...]
     successors: tuple[Relative, ...]
     derived: tuple[Relative, ...]
-    """What was concluded from it."""
+    """Memories that were concluded from it."""
     origins: tuple[Origin, ...]
-    """What it came from, what that came from, and so on: the nearest first, each once."""
+    """All memories from which it was derived, directly or not: the nearest first, each once."""
 
     @property
     def outdated_by(self) -> tuple[Origin, ...]:
-        """Return its origins that are superseded, unless by one that it rests on instead."""
+        """Return the superseded origins, but those whose successor the memory rests on."""
         return tuple(
             origin
             for origin in self.origins
@@ -369,7 +369,7 @@ class Explanation:
         )
 
     def __str__(self) -> str:
-        """A paragraph of a line each: what it says, its evidence, its history, its relatives."""
+        """Return lines with the content, evidence, history and relatives."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -407,10 +407,10 @@ class Explanation:
 def read_explanation(
     memory_id: int, job: PromotionJob, context: MemoryContext
 ) -> Flow[Explanation]:
-    """Read all that is known of a memory in that context, in two round trips.
+    """Read the explanation of a memory in a context, in two round trips.
 
     Raises:
-        InvalidInputError: if it was removed meanwhile.
+        InvalidInputError: if the memory was removed meanwhile.
     """
     candidates = yield from read_evidence(job.tenant, [memory_id])
     params = {**context.whose, "id": memory_id}
@@ -424,7 +424,7 @@ def read_explanation(
     memory = plan.candidate
     _, state, state_at, began, ended, recorded_at, *_ = rows[0]
     if state is None and memory.successor is not None and memory.successor["state"] != "demoted":
-        state = "consolidated"  # what was promoted is told to be that
+        state = "consolidated"  # a promoted memory is called that
         risen = [at for _, kind, at, _, undone in history if kind in _RISEN and undone is None]
         state_at = max(risen, default=None)
     related = [_read_relative(row, context) for row in relatives]
@@ -462,7 +462,7 @@ def read_explanation(
 def _trace_origins(
     memory: PromotionCandidate, edges: Sequence[Row], context: MemoryContext
 ) -> Iterator[Origin]:
-    """All that a memory came from, nearest first."""
+    """Yield all memories from which a memory was derived, the nearest first."""
     of: dict[int, list[Row]] = {}
     for edge in edges:
         of.setdefault(edge[0], []).append(edge)
@@ -480,7 +480,7 @@ def _trace_origins(
 
 
 def move_record(row: Row) -> MoveRecord:
-    """A move as `history` tells it: its name, kind, moment, detail, and when it was undone."""
+    """Return the move of a row of `history`: its id, kind, time, reasons, and time of undoing."""
     move, kind, at, detail, undone_at = row
     return MoveRecord(move, kind, at, tuple(detail.get("reasons", ())), undone_at)
 
@@ -492,7 +492,7 @@ def visible_content(
     namespace: tuple[str, ...],
     context: MemoryContext,
 ) -> str:
-    """What is shown of a memory beside another: nothing of what is quarantined, or not reached."""
+    """Return the content to show beside another memory; empty if quarantined or out of reach."""
     return visible_text(value, state) if context.reaches(tier, namespace) else ""
 
 

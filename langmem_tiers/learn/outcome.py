@@ -1,7 +1,7 @@
-"""Outcomes: how runs ended that memories were shown to or held out of, and how sure that is.
+"""Credit outcomes of runs to memories, and estimate the effect of a memory with its uncertainty.
 
-A memory is held out so that its effect can be told from its company's: a success rate is observed,
-an uplift is caused. Only runs that a memory was held out of tell how they would have ended without
+Memories are held out of some runs, to tell the effect of a memory from that of the others shown. A
+success rate is observed, an uplift is caused: only runs without a memory show how runs end without
 it.
 """
 
@@ -29,44 +29,44 @@ from langmem_tiers.core.reading import head_and_tail, stem, words
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, rows_of
 
-# ---- how likely a rate is, what a memory does to it, and whether it harms --------------------
+# ---- success rates, uplift and harm ----------------------------------------------------------
 
 _NEGLIGIBLE = 1e-18
-"""The terms fall faster and faster, so that what is left is no more than a rounding error."""
+"""The least term that is summed. Terms fall ever faster, so the rest is a rounding error."""
 _HALVINGS = 60
-"""So often is 0…1 halved for a quantile: beyond what a float tells apart."""
+"""Halvings of 0…1 for a quantile: beyond the precision of a float."""
 
 K = TypeVar("K", bound=Hashable)
 ENOUGH: Final = 12
-"""Outcomes from which on it counts that a memory seems to harm: our own choice (docs/learning.md
-shows what comes of it)."""
+"""The least outcomes of a memory before its harm counts: our own choice (docs/learning.md shows its
+effect)."""
 _PRIOR: Final = 4
-"""Runs that what is usual counts for: our own choice."""
+"""Weight of the usual rate in a prior, in runs: our own choice."""
 LIKELY_HARM: Final = 0.6
-"""The chance of harm from which on a memory seems to harm: our own choice."""
+"""The least chance of harm of a memory that seems to harm: our own choice."""
 _DOUBTFUL: Final = 0.55
 _STEEP: Final = 15
 _USUAL_RUNS: Final = 2
 _FAILED_WITHOUT: Final = 3
-"""By these the share of runs without a memory is found: our own choice, on made-up runs like those
-of benchmarks/harm.py. Few lessons that harm are shown at last, and few runs of hard tasks, of which
-one in fifty may succeed without help, go without a lesson that helps."""
+"""Constants of `holdout_share`: our own choice, on made-up runs like those of benchmarks/harm.py.
+In the end few harmful lessons are shown, and few runs of hard tasks, of which one in fifty may
+succeed without help, go without a helpful lesson."""
 _MOST_HELD: Final = 0.98
-"""The largest share of runs that a memory is held out of by itself: the others may clear it."""
+"""The largest share of runs that a memory is held out of by default: the others may clear it."""
 
 
 class Interval(NamedTuple):
-    """Where a number lies, with the confidence that was asked for."""
+    """The bounds of a number, with a given confidence."""
 
     low: float
     high: float
 
 
 def chance_at_most(successes: int, failures: int, rate: float) -> float:
-    """How likely the true rate of success is at most `rate`, over a uniform prior.
+    """Return the chance that the true rate of success is at most `rate`, over a uniform prior.
 
     It is exact: the posterior is Beta(successes + 1, failures + 1), and with whole numbers its
-    distribution is a tail of the binomial (DLMF 8.17.5), of which the shorter one is summed.
+    distribution is a tail of the binomial (DLMF 8.17.5). The shorter tail is summed.
     """
     if rate in {0, 1}:
         return float(rate)
@@ -77,7 +77,7 @@ def chance_at_most(successes: int, failures: int, rate: float) -> float:
 
 
 def _tail(least: int, tries: int, rate: float) -> float:
-    """P(X >= least) for a binomial X whose mean is below `least`."""
+    """Return P(X >= least) for a binomial X whose mean is below `least`."""
     log_ways = math.lgamma(tries + 1) - math.lgamma(least + 1) - math.lgamma(tries - least + 1)
     term = math.exp(log_ways + least * math.log(rate) + (tries - least) * math.log1p(-rate))
     odds, total = rate / (1 - rate), 0.0
@@ -90,13 +90,13 @@ def _tail(least: int, tries: int, rate: float) -> float:
 
 
 def beta_interval(successes: int, failures: int, confidence: float) -> Interval:
-    """Where the true rate lies, over a uniform prior, with equal chances on both sides."""
+    """Return the interval of the true rate, over a uniform prior, with equal chances outside."""
     low = _quantile(successes, failures, (1 - confidence) / 2)
     return Interval(low, 1 - _quantile(failures, successes, (1 - confidence) / 2))
 
 
 def _quantile(successes: int, failures: int, chance: float) -> float:
-    """The rate that the true one is at most with this chance."""
+    """Return the quantile of the true rate for this chance."""
     low, high = 0.0, 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -108,7 +108,7 @@ def _quantile(successes: int, failures: int, chance: float) -> float:
 
 
 class HoldoutCounts(NamedTuple):
-    """How the runs ended that were given a memory, and those it was held out of."""
+    """Outcomes of the runs that were shown a memory, and of those without it."""
 
     shown_successes: int
     shown_tries: int
@@ -117,27 +117,27 @@ class HoldoutCounts(NamedTuple):
 
     @property
     def tries(self) -> int:
-        """Runs in all."""
+        """Return the number of all runs."""
         return self.shown_tries + self.held_tries
 
     @property
     def comparable(self) -> bool:
-        """Whether there is an outcome on both sides."""
+        """Tell whether there are outcomes with the memory and without it."""
         return self.shown_tries > 0 and self.held_tries > 0
 
     def __str__(self) -> str:
-        """Such as `with it 9 of 12 succeeded, without it 1 of 4`."""
+        """Return a text such as `with it 9 of 12 succeeded, without it 1 of 4`."""
         shown = f"with it {self.shown_successes} of {self.shown_tries} succeeded"
         return f"{shown}, without it {self.held_successes} of {self.held_tries}"
 
 
 def chance_of_harm(counts: HoldoutCounts, usual: float) -> float:
-    """Tell how likely runs succeed less with a memory than without it, in 0…1.
+    """Return the chance, in 0…1, that runs succeed less with a memory than without it.
 
-    Both rates have Beta posteriors over a prior that is worth `_PRIOR` runs of what is usual of the
-    task: a hard one fails with the best lesson. That is the rate of all runs that the memory was
-    shown to or held out of, begun with as many of the `usual` rate of whatever runs there are. The
-    difference is taken as normal.
+    Both rates have Beta posteriors over a prior that is worth `_PRIOR` runs. Its mean is the rate
+    of the task, because a hard task fails even with the best lesson: the rate of all runs with the
+    memory and without it, with as many runs of the `usual` rate of all runs added. The difference
+    is taken as normal.
     """
     own = _mean_rate(counts.shown_successes + counts.held_successes, counts.tries, usual)
     shown = _posterior(counts.shown_successes, counts.shown_tries, own)
@@ -145,12 +145,12 @@ def chance_of_harm(counts: HoldoutCounts, usual: float) -> float:
 
 
 def holdout_share(counts: HoldoutCounts, usual: float) -> float:
-    """Return the share of runs that a memory is to be held out of, as far as it seems to harm.
+    """Return the share of runs that a memory is to be held out of, by its chance of harm.
 
-    What was learned came from a failure, so its task is taken for harder than the `usual` one until
-    runs without it say otherwise: these begin with three that failed beside two of the usual rate.
-    So a lesson of a hard task is held out of a run or two. From a chance of harm of 0.55 on the
-    share grows evenly, and what harms is shown less and less while the runs without it tell.
+    A learned memory comes from a failure, so its task is taken to be harder than the `usual` one
+    until runs without it show otherwise: their prior is three failed runs and two of the usual
+    rate. So a lesson of a hard task is held out of a run or two. Above a chance of harm of 0.55 the
+    share grows evenly: a harmful memory is shown ever less as runs without it succeed.
     """
     shown = _posterior(counts.shown_successes, counts.shown_tries, usual, _USUAL_RUNS)
     tries = counts.held_tries + _FAILED_WITHOUT
@@ -159,7 +159,7 @@ def holdout_share(counts: HoldoutCounts, usual: float) -> float:
 
 
 def _chance_less(rate: NormalDist, other: NormalDist) -> float:
-    """Tell how likely one rate is less than another."""
+    """Return the chance that one rate is less than another."""
     return NormalDist(rate.mean - other.mean, math.hypot(rate.stdev, other.stdev)).cdf(0)
 
 
@@ -174,9 +174,9 @@ def _mean_rate(successes: int, tries: int, usual: float, prior: float = _PRIOR) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uplift:
-    """What a memory does to the rate of success: by how much it is higher with it than without.
+    """The effect of a memory on the rate of success: the rate with it less the rate without it.
 
-    `effect` is None while one side has no outcome; the interval then is everything, −1…1.
+    `effect` is None while one side has no outcome; the interval is then −1…1.
     """
 
     effect: float | None
@@ -185,18 +185,18 @@ class Uplift:
     counts: HoldoutCounts
 
     def __str__(self) -> str:
-        """The effect, its interval, and how many runs it comes from."""
+        """Return the effect, its interval, and the numbers of runs."""
         effect = "unknown" if self.effect is None else f"{self.effect:+.2f}"
         text = f"{effect} ({self.low:+.2f}…{self.high:+.2f})".replace("-", "−")
         return f"{text}, shown {self.counts.shown_tries}, held out {self.counts.held_tries}"
 
 
 def difference_interval(counts: HoldoutCounts, confidence: float) -> Interval:
-    """Where the difference of two rates lies: shown less held out.
+    """Return the interval of the difference of two rates: shown less held out.
 
     It is the hybrid of two score intervals, method 10 of R. G. Newcombe, "Interval estimation for
     the difference between independent proportions", Statistics in Medicine 17 (1998) 873–890.
-    It keeps its coverage where few were tried or all succeeded, as the textbook's does not.
+    It keeps its coverage for few runs and for rates of 1, unlike the interval of textbooks.
     """
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     shown = counts.shown_successes / counts.shown_tries
@@ -208,7 +208,7 @@ def difference_interval(counts: HoldoutCounts, confidence: float) -> Interval:
 
 
 def _wilson(rate: float, tries: int, z: float) -> Interval:
-    """The score interval of one rate; it always holds the rate itself."""
+    """Return the score interval of one rate. It always contains the rate itself."""
     middle = rate + z * z / (2 * tries)
     reach = z * math.sqrt(rate * (1 - rate) / tries + (z / (2 * tries)) ** 2)
     scale = 1 + z * z / tries
@@ -216,13 +216,13 @@ def _wilson(rate: float, tries: int, z: float) -> Interval:
 
 
 def uplifts(counts: Mapping[K, HoldoutCounts], confidence: float = 0.95) -> dict[K, Uplift]:
-    """The uplift of each memory, with intervals that hold all at once.
+    """Return the uplift of each memory, with intervals that all hold at once.
 
-    With this confidence *every* interval holds its true effect: each one's is raised by the
-    number of memories compared (Bonferroni). Ten intervals of 95 % each would in 40 % of all
-    comparisons have one that excludes 0 by chance. So compare what there is a question about
-    rather than everything, and do so once, after a number of runs settled beforehand: who looks
-    after each run, and stops when one excludes 0, is wrong more often.
+    With this confidence *every* interval contains its true effect: the confidence of each is raised
+    by the number of compared memories (Bonferroni). Of ten intervals of 95 % each, one would
+    exclude 0 by chance in 40 % of all comparisons. So compare only the memories in question, and
+    once, after a number of runs chosen beforehand: if you look after each run and stop when an
+    interval excludes 0, you are wrong more often.
     """
     compared = sum(holdout.comparable for holdout in counts.values())
     each = 1 - (1 - confidence) / max(compared, 1)
@@ -238,39 +238,39 @@ def _uplift(counts: HoldoutCounts, confidence: float) -> Uplift:
     return Uplift(effect=shown - held, low=low, high=high, counts=counts)
 
 
-# ---- what was shown, and what came of it -----------------------------------------------------
+# ---- exposures and outcomes -----------------------------------------------------------------
 
 _BITS = 64
 
 
 class Run(NamedTuple):
-    """One attempt that memories are recalled for; credited once, however often it is retried."""
+    """One attempt of a run, for which memories are recalled. It is credited once."""
 
     id: str
     root: str | None = None
-    """The whole run that the attempt belongs to, as LangGraph and LangSmith name it."""
+    """The whole run of the attempt, as LangGraph and LangSmith name it."""
 
 
 HOLDOUT: Final = 0.02
-"""The share of runs that what was learned, and was tried, is held out of if nothing is said."""
+"""The default share of runs that a learned and tried memory is held out of."""
 LEARNED: Final = frozenset({"pattern", "reflexion", "skill"})
-"""Types that are held out by themselves: what they do shows in what comes of runs."""
+"""Types that are held out by default: their effect shows in outcomes."""
 
 
 TAKEN_UP: Final = 2
-"""Words of its own that an answer has of a memory that it took up. Of 575 memories in 140 answers,
-written and judged by two hands that did not know this, it finds 7 in 10 of those that made a
-difference, and 1 in 10 of the others (docs/learning.md)."""
+"""The least words that an answer shares with a memory alone if it used the memory. Of 575 memories
+in 140 answers, written and judged by two hands that did not know the rule, it finds 7 in 10 of
+those that made a difference, and 1 in 10 of the others (docs/learning.md)."""
 _SHORTEST: Final = 3
-"""Letters of a word that tells something; a number may have fewer."""
+"""The least letters of a word that counts; a number may have fewer digits."""
 
 
 def unused_memories(shown: Mapping[K, str], question: str, answer: str) -> set[K]:
-    """Which memories an answer took nothing of, by their texts.
+    """Return the keys of the memories that an answer did not use, by their texts.
 
-    It took one up that shares two words with the answer, or as many as either has, and with neither
-    the question nor any other memory. Of a memory without a word of its own nothing can be said: it
-    is not among them. An answer may be words and calls, as text.
+    An answer used a memory if both share two words (or all words, if either has fewer) that neither
+    the question nor any other memory has. A memory without words of its own cannot be judged, and
+    is not returned. The answer is a text, with its calls.
     """
     stems = {key: _word_stems(text) for key, text in shown.items()}
     common = Counter(word for each in stems.values() for word in each)
@@ -291,39 +291,40 @@ def _word_stems(text: str) -> frozenset[str]:
 
 
 class Exchange(NamedTuple):
-    """What a run was asked, and what it said or called after it was shown memories."""
+    """A run's question, and its answer or calls after memories were shown."""
 
     question: str
     answer: str
 
     def calls(self, tool: object) -> bool:
-        """Whether it called that tool: a lesson of it may be heeded in quite other words."""
+        """Tell whether the answer calls a tool: it may follow a lesson of that in other words."""
         called = rf"(?<![\w.-]){re.escape(tool)}\({{" if isinstance(tool, str) else "(?!)"
         return re.search(called, self.answer) is not None
 
 
 class Exposure(NamedTuple):
-    """For which run memories are recalled, and which share of them it goes without."""
+    """The run that memories are recalled for, and the share that is held out of it."""
 
     run: Run
     holdout: float | None = None
-    """None is `HOLDOUT` of what was learned and tried, and more of what seems to harm."""
+    """None holds out `HOLDOUT` of learned and tried memories, and more of those that seem to
+    harm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeReport:
-    """What an outcome was credited to."""
+    """The numbers of memories that an outcome was credited to."""
 
     success: bool
     credited: int
-    """Memories that were shown to the run and are credited with the outcome, each once. It is 0
-    where the run was credited before, which makes a retry harmless; and where nothing was recalled
-    for a run of that name, so a misspelt `run_id` is seen here and raises no error."""
+    """Number of shown memories that are credited with the outcome. It is 0 if the run was credited
+    before, so a retry is harmless. It is also 0 if nothing was recalled for the run: check it for a
+    misspelt `run_id`, which raises no error."""
     held_out: int = 0
-    """Memories that were held out of it: the comparison."""
+    """Number of memories that were held out of the run: the comparison."""
     unused: int = 0
-    """Memories that were shown to it and not taken up by the answer that was told: it counts among
-    the runs with them, and they are not credited."""
+    """Number of shown memories that the answer did not use. The run counts as one with them, and
+    they are not credited."""
 
 
 def record_exposures(
@@ -332,7 +333,7 @@ def record_exposures(
     showing: Exposure | None,
     now: datetime,
 ) -> Flow[list[Recollection]]:
-    """Note what is put before a run, and what is held out of it; what is to be shown."""
+    """Record the memories shown to a run and held out of it; return those to show."""
     if showing is None or not memories:
         return list(memories)
     places = [(encode_namespace(memory.namespace).namespace, memory.key) for memory in memories]
@@ -358,10 +359,10 @@ def _choose_held_out(
     whose: Mapping[str, str | None],
     showing: Exposure,
 ) -> Flow[list[bool]]:
-    """Whether the run goes without each; what it went without, or was shown, stays so.
+    """Decide for each memory whether the run goes without it. An earlier decision stays.
 
-    If nobody says how much is held out, it is what was learned and of which anything is known to
-    come, and of that more of what seems to harm.
+    Without a given share, learned memories with any outcome are held out, and more of those that
+    seem to harm.
     """
     run, usual_share = showing.run.id, showing.holdout or 0.0
     shares: dict[tuple[str, str], float] = {}
@@ -399,11 +400,11 @@ def credit_outcome(
     shown: Sequence[Recollection] | None = None,
     exchange: Exchange | None = None,
 ) -> Flow[OutcomeReport]:
-    """Credit what was shown to a run, or to any attempt of it, and is not credited yet.
+    """Credit the memories that were shown to a run, or any attempt of it, unless credited before.
 
-    It is what was shown to a run of the context's project and user, and what that project keeps; of
-    any, if the context names none. Or it is the memories given, whether or not they were noted. Of
-    what an answer did not take up that is noted, and it is not credited.
+    They are those shown to a run of the context's project and user, and kept in that project; a
+    context that names none covers all. Or they are the memories `shown`, recorded or not. Memories
+    that the answer of the `exchange` did not use are recorded as unused, and not credited.
     """
     params: dict[str, Any] = {
         **context.whose,
@@ -430,12 +431,12 @@ def credit_outcome(
 
 
 def is_held_out(run: str, place: str, share: float) -> bool:
-    """Whether a run goes without a memory that it would have been given.
+    """Tell whether a run goes without a memory.
 
-    `place` says which memory: its namespace and key as one text. Of the pairs of a run and a
-    memory, `share` of them, in 0…1, are held out, each independently of all others, and always
-    the same: a recall that is repeated within a run shows the same memories. What is held out at
-    one share is held out at every larger one.
+    `place` is the memory's namespace and key as one text. Of all pairs of a run and a memory, the
+    `share` (in 0…1) is held out. Each pair is decided independently, and always the same: a recall
+    that is repeated within a run shows the same memories. A pair that is held out at one share is
+    held out at every larger share.
     """
     first, second = (name.encode("utf-8", "surrogatepass") for name in (run, place))
     named = len(first).to_bytes(8, "big") + first + second  # so that no two pairs are one text
@@ -445,15 +446,15 @@ def is_held_out(run: str, place: str, share: float) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningStats(MemoryStats):
-    """What a tenant has stored, and what it has learned of it."""
+    """Statistics of a tenant's memories, with their uplifts."""
 
     uplift: Mapping[tuple[tuple[str, ...], str], Uplift] = field(default_factory=dict)
-    """By namespace and key of each memory that was ever held out: how much higher the success of
-    runs is with it than without, with intervals that hold for all of them together at 95 %."""
+    """Uplift of each memory that was ever held out, by namespace and key. The intervals hold for
+    all memories together at 95 %."""
 
 
 def read_uplifts(context: MemoryContext) -> Flow[Mapping[tuple[tuple[str, ...], str], Uplift]]:
-    """What each memory that who asks sees, and that was ever held out, does to runs."""
+    """Read the uplifts of the memories that the context sees and that were ever held out."""
     tenant = context.root
     rows = yield from rows_of("holdout_counts", **context.whose)
     return uplifts(

@@ -1,7 +1,8 @@
-"""Promotion: what has proven itself in a project becomes everybody's, one transaction a move.
+"""Promote proven memories of a project to all projects, one transaction per move.
 
-Evidence of a memory is read, judged by the policy, which makes a plan; what everybody is told of it
-is settled (a model may be asked); then it is moved, under the locks of all that it touches.
+A promotion reads the evidence of a memory and makes a plan by the policy. It then settles the value
+for all projects, for which it may ask a model, and moves the memory under the locks of all rows
+that it touches.
 """
 
 from __future__ import annotations
@@ -51,58 +52,58 @@ from langmem_tiers.store.write import (
 )
 
 PAGE = 50
-"""Candidates that are read at once."""
+"""The most candidates of one read."""
 TRIES = 3
-"""How often a move looks anew for what teaches the same, when that was not locked yet."""
+"""The most attempts of a move to lock the memory that it reinforces."""
 LABEL_FIELDS = ("project_id", "agent_id", "session_id", "user_id")
-"""Fields of a value that name where it came from."""
+"""Fields of a value that name its context."""
 MOST_SIMILAR: Final = 5
-"""How many that are near are named of a memory."""
+"""The most similar memories that are named of a memory."""
 NEEDS_WORDS: Final = "needs general words"
-"""Why what is worthy stays."""
+"""Reason why a worthy memory stays."""
 ALL_USERS: Final = {"user_id": None, "everybody": True}
-"""What is of any user of the tenant is looked at: its owner's way."""
+"""Parameters that cover the memories of all users of the tenant, for its owner."""
 _CHANGED: Final = "what teaches the same changed meanwhile: promote again"
 
 
 class NearMemory(NamedTuple):
-    """A memory that is near to another, and not equal: the same, or the opposite.
+    """A memory that is similar to another, and not equal: it may say the same, or the opposite.
 
-    It is no evidence, and stays, until somebody judges.
+    It is no evidence, and is not moved, until somebody judges.
     """
 
     key: str
     similarity: float
-    """The cosine of the two."""
+    """Cosine of the two."""
 
     def __str__(self) -> str:
-        """Such as `k7 (0.93)`."""
+        """Return a text such as `k7 (0.93)`."""
         return f"{self.key} ({self.similarity:.2f})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promotion:
-    """What became of a memory that was to be promoted."""
+    """The result of the promotion of a memory."""
 
     promoted: bool
     key: str
-    """Of the memory in working."""
+    """Key of the memory in working."""
     successor: str | None = None
-    """Of the memory in long_term that it lives on in."""
+    """Key of the memory in long_term that it lives on in."""
     reinforced: bool = False
-    """Whether that one was there already, and was given this evidence."""
+    """True if the successor existed already, and got this evidence."""
     move: str | None = None
-    """What `learning.rollback` takes."""
+    """Id of the move, for `learning.rollback`."""
     sources: tuple[str, ...] = ()
-    """Keys of all memories that live on in the successor by this move."""
+    """Keys of all memories that this move put into the successor."""
     decision: PromotionDecision | None = None
     reason: str = "promoted"
     near: tuple[NearMemory, ...] = ()
-    """What is near in working memory, in any project, and says something else: it was not counted,
-    and stays as it is."""
+    """Similar memories in working, of any project, that say something else. They were not counted,
+    and are unchanged."""
 
     def __str__(self) -> str:
-        """What was decided, and why."""
+        """Return the decision and its reasons."""
         verb = "promoted" if self.promoted else "stays"
         why = f" ({self.decision})" if self.decision else ""
         beside = f"; near, and not the same: {', '.join(map(str, self.near))}" if self.near else ""
@@ -110,57 +111,57 @@ class Promotion:
 
 
 class PromotionJob(NamedTuple):
-    """What holds for all moves of one call."""
+    """The options of all moves of one call."""
 
     tenant: str
     policy: PromotionPolicy
     generaliser: general.Generaliser | None
-    """A model that says it for everybody; without one a memory goes as it stands, or stays."""
+    """Rewrites a memory for all projects. Without it a memory is promoted unchanged, or stays."""
     options: StoreOptions
     moment: Moment
-    """When the call began, by which it judges."""
+    """Beginning of the call, by which it judges."""
     clock: Callable[[], Moment]
-    """The moment anew: a model may have taken long."""
+    """Returns the current moment: a model may have taken long."""
     name_move: Callable[[int], str] = lambda _: str(uuid4())
-    """Names the move of a memory, by its id."""
+    """Returns the id of the move of a memory, by the memory's id."""
     check: Check | None = None
     user_params: Mapping[str, object] = ALL_USERS
-    """The parameters that say whose memories are looked at."""
+    """Parameters that say whose memories are considered."""
     judged_same: Mapping[int, Collection[int]] = MappingProxyType({})
-    """Of a memory, by its id, those that somebody judged to say the same."""
+    """Ids of the memories that somebody judged to say the same, by a memory's id."""
 
 
 class PromotionPlan(NamedTuple):
-    """A decision about a memory, what it goes by, and what goes along with it."""
+    """A decision on a memory, with its evidence and the memories that move with it."""
 
     candidate: PromotionCandidate
     duplicates: list[dict[str, Any]]
-    """What is near to it, says the same and is trusted alike: it counts, and goes along."""
+    """Similar memories that say the same with the same trust. They count, and move with it."""
     similar: list[dict[str, Any]]
-    """The nearest that say it otherwise, or say the opposite; `NAMED` at most."""
+    """The most similar memories that say it otherwise, or the opposite; at most `MOST_SIMILAR`."""
     evidence: PromotionCandidate
-    """The memory with the outcomes and projects of all that goes along."""
+    """The memory with the outcomes and projects of its duplicates."""
     decision: PromotionDecision
     closed_reason: str | None
-    """Why there is nothing to decide."""
+    """Reason why there is nothing to decide."""
 
     @property
     def worthy(self) -> bool:
-        """Whether it has proven itself."""
+        """Tell whether the memory has proven itself."""
         return self.closed_reason is None and self.decision.promote
 
     @property
     def near_miss(self) -> bool:
-        """True if it lacks but one thing to be promoted."""
+        """Tell whether the memory lacks just one criterion."""
         return self.closed_reason is None and len(self.decision.lacks) == 1
 
     @property
     def near(self) -> tuple[NearMemory, ...]:
-        """What is near, and not counted."""
+        """Return the similar memories, which are not counted."""
         return tuple(NearMemory(other["key"], 1.0 - other["distance"]) for other in self.similar)
 
     def not_promoted(self, reason: str = "not proven yet") -> Promotion:
-        """It is not promoted, for this reason, or as there is nothing to decide."""
+        """Return the result of no promotion, for this reason or as there is nothing to decide."""
         is_open = self.closed_reason is None
         return Promotion(
             promoted=False,
@@ -171,28 +172,28 @@ class PromotionPlan(NamedTuple):
         )
 
     def labels(self, tenant: str) -> list[str]:
-        """What its context and the projects that used it are called: nothing to tell others."""
+        """Return the names of its context and of the projects that used it, which are private."""
         own = [self.candidate.value.get(name) for name in LABEL_FIELDS]
         named = {name for name in (*own, *self.evidence.projects, tenant) if isinstance(name, str)}
         return sorted(named - {""})
 
 
-# ---- promotion, from candidates to their moves ------------------------------------------------
+# ---- promotion ---------------------------------------------------------------------------------
 
 
 def promote_all(job: PromotionJob) -> Flow[list[Promotion]]:
-    """Promote every memory of a tenant that the policy finds worthy; all that were judged.
+    """Promote each memory of a tenant that the policy finds worthy. Return all that were judged.
 
-    A memory of which a model says nothing usable stays, with the error as its reason. Where the
-    database fails the call ends, and what was moved before stays moved: the events of a tenant
-    tell what, and `learning.explain` of each memory.
+    If the model gives no usable answer, the memory stays, with the error as its reason. If the
+    database fails, the call ends and earlier moves stay: the events of the tenant list them, and so
+    does `learning.explain` of each memory.
     """
     promotions: list[Promotion] = []
     after = 0
     while ids := (yield from find_candidates(job, after, PAGE)):
         after, moved = ids[-1], set[str]()
         for read in (yield from read_evidence(job.tenant, ids)):
-            again = read.key in moved  # it may have gone along with one that said the same
+            again = read.key in moved  # it may have moved as a duplicate
             for candidate in (yield from read_evidence(job.tenant, [read.id])) if again else [read]:
                 if again and candidate.successor is not None:
                     continue
@@ -208,7 +209,7 @@ def promote_all(job: PromotionJob) -> Flow[list[Promotion]]:
 def promote_one(
     plan: PromotionPlan, job: PromotionJob, words: str | None = None
 ) -> Flow[Promotion]:
-    """Promote a memory if it is worthy and for everybody; a model is asked before any lock."""
+    """Promote a memory if it is worthy and general. A model is asked before any lock."""
     if not plan.worthy:
         return plan.not_promoted()
     fields = yield from general_value(plan, job, words)
@@ -219,11 +220,11 @@ def promote_one(
     return (yield from _apply_move(plan, write, vectors, job))
 
 
-# ---- evidence, and what the policy says of it -------------------------------------------------
+# ---- evidence and plan -------------------------------------------------------------------------
 
 
 def find_candidates(job: PromotionJob, after: int, limit: int) -> Flow[list[int]]:
-    """The ids of memories that may have proven themselves, above this one."""
+    """Find the ids, above `after`, of memories that may have proven themselves."""
     rows = yield from rows_of(
         "promotion_candidates",
         **job.user_params,
@@ -241,7 +242,7 @@ def find_candidates(job: PromotionJob, after: int, limit: int) -> Flow[list[int]
 
 
 def read_evidence(tenant: str, ids: Sequence[int]) -> Flow[list[PromotionCandidate]]:
-    """What speaks for and against these memories."""
+    """Read the evidence of these memories."""
     rows = yield from rows_of("promotion_evidence", tenant=tenant, ids=list(ids))
     return [PromotionCandidate(*row) for row in rows]
 
@@ -249,10 +250,10 @@ def read_evidence(tenant: str, ids: Sequence[int]) -> Flow[list[PromotionCandida
 def plan_promotion(
     candidate: PromotionCandidate, job: PromotionJob, among: Collection[int] | None = None
 ) -> PromotionPlan:
-    """Whether a memory has proven itself, with what says the same, if that is among these.
+    """Decide whether a memory has proven itself with its duplicates. `among` limits these, by id.
 
-    Texts say the same that are equal, but for case, white space and what ends a sentence, and those
-    that somebody judged to. Outcomes and projects of what says the same count, its accesses do not.
+    Duplicates have equal texts, regardless of case, white space and the end of a sentence, or were
+    judged the same by somebody. Their outcomes and projects count, their accesses do not.
     """
     text, same = normalise(candidate.content), job.judged_same.get(candidate.id, ())
     duplicates: list[dict[str, Any]] = []
@@ -287,7 +288,7 @@ def plan_promotion(
 
 
 def _reason_to_stay(candidate: PromotionCandidate, now: datetime) -> str | None:
-    """Why there is nothing to decide."""
+    """Return the reason why there is nothing to decide."""
     if (heir := candidate.successor) is not None:
         risen = "it was promoted as" if heir["risen"] else "it lives on as"
         since = ", which was demoted" if heir["state"] == "demoted" else " already"
@@ -303,27 +304,27 @@ def _reason_to_stay(candidate: PromotionCandidate, now: datetime) -> str | None:
     return None
 
 
-# ---- what everybody is told of it -----------------------------------------------------------
+# ---- the value for all projects -------------------------------------------------------------
 
 FAILURE_FIELDS = ("signature", "tool")
-"""Fields of a value that say what failed: kept together, if nothing of them identifies."""
+"""Fields of a value that describe the failure. Both are kept unless one identifies somebody."""
 LIST_FIELDS = ("tags", "entities")
-"""Fields of a value that are lists of words: those that name nobody are kept."""
+"""Fields of a value that are lists of words. Words that name nobody are kept."""
 KEPT_WHOLE = ("emotional_valence", "success_metrics", "steps", "support", "success_rate")
-"""Fields of a value that are kept as they are, or not at all if they name anybody."""
+"""Fields of a value that are kept unchanged, or left out if they name anybody."""
 _ADVICE: Final = "improved_approach"
 
 
 def general_value(
     plan: PromotionPlan, job: PromotionJob, words: str | None = None
 ) -> Flow[dict[str, Any] | str]:
-    """A memory's value as everybody is told it, or why it stays: it needs general words.
+    """Return a memory's value for all projects, or the reason why it stays: it needs general words.
 
-    A person may have written them; else a model does, if one is named; else it goes as it stands,
-    or not at all. What is a user's own goes to that user alone, and as it stands.
+    A person may have written the words; else a model writes them, if one is given; else the memory
+    is promoted unchanged, or stays. A user's own memory is promoted unchanged, for that user alone.
 
     Raises:
-        ModelError: if the model gave nothing usable. The flow may catch it and go on.
+        ModelError: if the model gives no usable answer. The caller may catch it and go on.
     """
     candidate, labels, value = plan.candidate, plan.labels(job.tenant), plan.candidate.value
     vocabulary = yield from _read_vocabulary(candidate, labels, job)
@@ -335,14 +336,14 @@ def general_value(
         if words is None and candidate.user_id is None:
             return f"{NEEDS_WORDS}: the model finds it to be about its project alone"
     if words is not None:
-        # a lesson that somebody said in general words advises that, and quotes nothing
+        # the general words replace the advice of a lesson, and its quotations
         advice = {_ADVICE: words} if _ADVICE in value else {}
         return {"content": words, **_shared_fields(value, vocabulary, words), **advice}
     if candidate.user_id is None:
         much = len(candidate.content) + sum(map(len, vocabulary.utterances))
         why = yield from off_loop(partial(general.reason_to_rewrite, value, vocabulary), much)
         projects = plan.evidence.projects
-        if why is None and len(projects) < job.policy.min_projects:  # it was judged by its use
+        if why is None and len(projects) < job.policy.min_projects:  # judged by its use
             why = f"only {', '.join(projects) or 'one project'} knows it"
         if why is not None:
             return f"{NEEDS_WORDS}: {why}"
@@ -355,7 +356,7 @@ def general_value(
 def _read_vocabulary(
     candidate: PromotionCandidate, labels: Sequence[str], job: PromotionJob
 ) -> Flow[general.Vocabulary]:
-    """What its words are compared with: what its project says and hears, and what others say."""
+    """Read the words to compare with: memories and conversations of its project, and others'."""
     alive = {"tenant": job.tenant, "alive_at": job.moment.alive_at}
     params = {"namespace": candidate.namespace, "id": candidate.id, "owner": candidate.user_id}
     calls = [Call("promotion_vocabulary", {**params, **alive})]
@@ -380,9 +381,9 @@ def _read_vocabulary(
 def _shared_fields(
     value: Mapping[str, Any], vocabulary: general.Vocabulary, words: str | None = None
 ) -> dict[str, Any]:
-    """What everybody is told of a value beside what it says; it may hold anything by any name.
+    """Return the fields to share beside the content. A value may hold anything by any name.
 
-    Of what is told in general words, tags are kept that these or other projects have as well.
+    Beside general `words`, a tag is kept if these words or other projects have its words too.
     """
     shared = {name: value[name] for name in ("importance", "boost") if is_number(value.get(name))}
     failure = {name: value[name] for name in FAILURE_FIELDS if name in value}
@@ -399,7 +400,7 @@ def _shared_fields(
 
 
 def _texts_in(value: object) -> Iterator[str]:
-    """All texts in a value, and its names."""
+    """Yield all texts in a value, with the names of its fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -415,7 +416,7 @@ def _texts_in(value: object) -> Iterator[str]:
 def _successor_write(
     candidate: PromotionCandidate, fields: Mapping[str, Any], job: PromotionJob
 ) -> Write:
-    """The write of what everybody learns, true when its source is; the same has the same key."""
+    """Make the write of the successor, with its source's valid time. Equal ones have one key."""
     times = {"valid_from": candidate.valid_from, "valid_to": candidate.valid_to}
     true = {name: at.isoformat() for name, at in times.items() if at is not None}
     metadata = {
@@ -440,8 +441,8 @@ def _successor_write(
 def _apply_move(
     plan: PromotionPlan, write: Write, vectors: Mapping[str, PackedVector | None], job: PromotionJob
 ) -> Flow[Promotion]:
-    """The move itself, under the locks of all that it touches, if nothing changed meanwhile."""
-    job = job._replace(moment=job.clock())  # a model was asked: some may have expired by now
+    """Move a memory under the locks of all rows that it touches, unless they changed meanwhile."""
+    job = job._replace(moment=job.clock())  # while a model was asked, memories may have expired
     candidate, now = plan.candidate, job.moment.now
     along = {each["id"]: datetime.fromisoformat(each["updated_at"]) for each in plan.duplicates}
     versions = {candidate.id: candidate.updated_at, **along}
@@ -475,7 +476,7 @@ def _apply_move(
         target, against = _find_target(targets, candidate, write, job.policy)
         if target not in {None, write.key, locked}:
             locked = target
-            yield Query((), commit=True)  # lets go of the locks: they are taken in one order
+            yield Query((), commit=True)  # release the locks, to take all in one order
             continue
         kept = [
             id_
@@ -484,7 +485,7 @@ def _apply_move(
         ]
         if candidate.id not in kept:
             against = "it changed meanwhile: promote again"
-        else:  # outcomes may have come meanwhile
+        else:  # there may be new outcomes
             plan = plan_promotion(PromotionCandidate(*rows[0]), job, among=kept)
             against = against if plan.decision.promote else "it is not proven any more"
         if against is None:
@@ -497,10 +498,10 @@ def _apply_move(
 def _find_target(
     rows: Rows, candidate: PromotionCandidate, write: Write, policy: PromotionPolicy
 ) -> tuple[str | None, str | None]:
-    """The key of what teaches the same, and why nothing can live on in that.
+    """Return the key of the memory to reinforce, and the reason why that is impossible, if any.
 
-    It is what has the key of the successor, else the nearest that has its text. What is trusted
-    otherwise is left alone: a promotion raises no trust, and lowers none.
+    It is the memory with the successor's key, else the nearest with its text. A memory of another
+    trust is left alone: a promotion neither raises nor lowers trust.
     """
     text = normalise(content_of(json.loads(write.value or "{}")))
     for key, tier, state, distance, memory_type, trust, value in rows:
@@ -528,7 +529,7 @@ def _record_move(
     candidate, now, reinforced = plan.candidate, job.moment.now, target is not None
     puts: list[Call] = []
     if not reinforced:
-        if job.moment.omit_expired:  # one that has expired is not revived
+        if job.moment.omit_expired:  # an expired memory is not revived
             puts += delete_expired_calls([write], now)
         puts += put_calls([write], vectors, job.options, now, Tier.LONG_TERM)
     record: dict[str, Any] = {

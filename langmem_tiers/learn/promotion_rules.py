@@ -1,7 +1,7 @@
-"""Promotion and demotion as decisions on what speaks for a memory, each with its reasons.
+"""Decide on promotions and demotions by the evidence of a memory, with reasons.
 
-Both are meant to be looked at after every outcome, and looking often is what makes chance look
-like proof. The numbers below allow for that: they come from exact chances over 100 looks, which
+Both are meant to be decided anew after every outcome, and frequent looks make chance look like
+proof. The numbers below allow for that: they come from exact chances over 100 looks, which
 docs/learning.md has.
 """
 
@@ -46,24 +46,24 @@ def _check_types(value: object, name: str) -> object:
 
 @record
 class PromotionPolicy(PromotionSettings):
-    """What a memory must have shown to be promoted, and to be demoted again.
+    """The evidence that promotes a memory, and that which demotes it again.
 
-    By `rule`, "thresholds" takes the success rate as it was observed. "beta" asks how sure it is:
+    With the `rule` "thresholds" the observed success rate counts. With "beta" its certainty counts:
     the chance that the true rate exceeds `min_success_rate`, over a uniform prior, must reach
     `confidence`. So 1 of 1 is no 100 %: at 0.95, 13 of 13 are the fewest that prove a rate above
     0.8. All other criteria hold for both rules.
 
     Raises:
-        ConfigurationError: for a value that cannot work; the message begins with its name.
+        ConfigurationError: if a value cannot work; the message begins with its name.
     """
 
     rule: Annotated[Rule, validated_by(_check_rule)] = "thresholds"
     confidence: Annotated[float, number_between(0.5, 1, but=(0.5, 1))] = 0.95
-    """What a promotion by "beta" must reach. Of what is promoted, at least this share then has a
-    true rate above `min_success_rate`, however often one looks, as long as the true rates of all
-    memories are spread evenly. A memory of one fixed rate gains by the looks: within 100 outcomes
-    one of 0.7 is promoted in 1.5 % of all cases, one of 0.75 in 5 %, one of exactly 0.8 in 18 %;
-    at 0.98 in 0.4, 1.6 and 8 %."""
+    """The least certainty of a promotion by "beta". At least this share of the promoted memories
+    has a true rate above `min_success_rate`, regardless of the number of looks, if the true rates
+    of all memories are spread evenly. A memory of one fixed rate gains by the looks: within 100
+    outcomes one of 0.7 is promoted in 1.5 % of all cases, one of 0.75 in 5 %, one of exactly 0.8 in
+    18 %; at 0.98 in 0.4, 1.6 and 8 %."""
     memory_types: Annotated[tuple[str, ...], validated_by(_check_types)] = (
         "pattern",
         "procedural",
@@ -71,56 +71,58 @@ class PromotionPolicy(PromotionSettings):
         "semantic",
         "skill",
     )
-    """What a run over all memories looks at. Episodes, plans and notes belong where they happened;
-    one of any type can be promoted by its key."""
+    """Types that `promote` considers without a key. Episodes, plans and notes belong where they
+    happened; a memory of any type can be promoted by its key."""
     near_duplicate: Annotated[float, number_between(0, 1, but=(0,))] = 0.3
-    """The cosine from which two memories of one type may say the same. Only those with equal texts,
-    but for case, white space and what ends a sentence, are taken for the same: of the others the
-    nearest five are named, and count when somebody judged (`same=…` of `promote_to_long_term`, or
-    the judge of a cycle). Of 200 restatements by two hands 91 in 100 are above it with the default
-    model (docs/learning.md)."""
+    """The least cosine of two memories of one type that may say the same. Only equal texts,
+    regardless of case, white space and the end of a sentence, count as the same. Of the others the
+    nearest five are named, and count once somebody judged them the same (`same=…` of
+    `promote_to_long_term`, or the judge of a cycle). Of 200 restatements by two hands 91 in 100 are
+    above it with the default model (docs/learning.md)."""
     by_use: Annotated[bool, validated_by(checked_switch)] = True
-    """Whether a memory of which no outcome was ever recorded can be promoted for how it is used:
-    as important as `min_importance`, shown on `min_days` days and in `min_sessions` sessions. Where
-    fewer than `min_projects` projects know it, it goes in general words alone."""
+    """Promote a memory without any recorded outcome by its use: it has at least `min_importance`,
+    and was shown on `min_days` days and in `min_sessions` sessions. If fewer than `min_projects`
+    projects know it, it needs general words."""
     min_importance: Annotated[float, number_between(0, 1)] = 0.7
-    """At least so important, as it was told: our own choice, as for the next two."""
+    """The least importance for a promotion by use: our own choice, as are the next two."""
     min_days: Annotated[int, whole_between(1, MOST_TIMES)] = 5
-    """On at least so many days (UTC)."""
+    """The least number of days (UTC) for a promotion by use."""
     min_sessions: Annotated[int, whole_between(1, MOST_TIMES)] = 3
-    """In at least so many sessions."""
+    """The least number of sessions for a promotion by use."""
     demote_after: Annotated[int, whole_between(1, MOST_TIMES)] = 10
-    """Outcomes since the promotion before it may be undone; the first few are too easily bad."""
+    """The least outcomes since the promotion before a demotion: the first few are too easily
+    bad."""
     demote_within: int = 30
-    """The latest outcomes since the promotion that count. With all of them, a memory that served
-    long is protected by its past; with few, a good one has a bad spell sooner or later."""
+    """The most outcomes that count, the latest since the promotion. If all counted, a long good
+    past would protect a memory; if few did, a good memory would have a bad spell sooner or
+    later."""
     demote_below: Annotated[float, number_between(0, 1)] = 0.5
-    """By "thresholds", the success rate at which a promotion is undone: it failed at least as
-    often as not. Within 100 outcomes, this meets a memory with a true rate of 0.9 in 0.2 % of all
-    cases. It is never above `min_success_rate`, so that no evidence both promotes and demotes."""
+    """The success rate at which "thresholds" demotes: at least half of the runs failed. Within 100
+    outcomes, this meets a memory with a true rate of 0.9 in 0.2 % of all cases. It is never above
+    `min_success_rate`, so that no evidence both promotes and demotes."""
     demote_confidence: Annotated[float, number_between(0.5, 1, but=(0.5, 1))] = 0.99
-    """By "beta", how sure it must be that the true rate is no longer above `min_success_rate`.
-    It is higher than for a promotion, as the looks never end: within 100 outcomes, a memory with
+    """The certainty at which "beta" demotes: that the true rate is not above `min_success_rate`. It
+    is higher than for a promotion, because the looks never end: within 100 outcomes, a memory with
     a true rate of 0.85 is demoted in 2 % of all cases, at 0.98 in 6 %. One of 0.5 is found out
     within 25 outcomes in nine of ten."""
 
     def __post_init__(self) -> None:
-        """Refuse to look at fewer outcomes than have to be known."""
+        """Check that the outcomes that count are as many as a demotion needs."""
         least = self.demote_after
         checked_whole(self.demote_within, "demote_within", least, MOST_TIMES, ConfigurationError)
 
 
 SPECIFIED = PromotionPolicy()
-"""As specified: accesses > 5, success > 80 %, age > 7 days, projects >= 2."""
+"""The policy of the specification: accesses > 5, success > 80 %, age > 7 days, projects >= 2."""
 BETA = PromotionPolicy(rule="beta")
-"""The same, but the success rate must be sure to exceed 80 %."""
+"""The same policy, but the success rate has to exceed 80 % with certainty."""
 
 
 class PromotionCandidate(NamedTuple):
-    """A memory that may be promoted, with what speaks for and against it.
+    """A memory that may be promoted, with its evidence.
 
-    A row of promotion_evidence; the columns are in this order. Accesses are counted by the store
-    and may lag behind the outcomes.
+    It is a row of `promotion_evidence`, with its columns in this order. The store counts accesses,
+    which may lag behind the outcomes.
     """
 
     id: int
@@ -135,43 +137,43 @@ class PromotionCandidate(NamedTuple):
     success_count: int
     failure_count: int
     projects: list[str]
-    """The ids of those it was used in."""
+    """Ids of the projects that used it."""
     near: list[dict[str, Any]]
     successor: dict[str, Any] | None
     valid_from: datetime | None
     valid_to: datetime | None
     user_id: str | None
     days: int
-    """On which it was shown to a run, as long as that is kept (UTC)."""
+    """Number of days (UTC) on which it was shown to a run, as far back as exposures are kept."""
     sessions: int
     outcomes: int
-    """Known of runs that were shown it, whether they used it or not."""
+    """Known outcomes of the runs that were shown it, used or not."""
     learned: list[str]
     """Projects that learned from the same failure."""
 
     @property
     def place(self) -> str:
-        """Where what it is promoted to is: with its user's own, or with what is everybody's."""
+        """Return the place of its successor: that of its user, or that of all users."""
         return "".join(f"{label}." for label in user_labels(self.user_id))
 
     @property
     def memory_type(self) -> str:
-        """Its kind."""
+        """Return the memory type."""
         return str(self.value.get("memory_type") or "episodic")
 
     @property
     def content(self) -> str:
-        """What it says."""
+        """Return the content."""
         return content_of(self.value)
 
     @property
     def trust(self) -> float:
-        """How far it is trusted, in 0…1."""
+        """Return the trust in 0…1."""
         return trust_of(self.value)
 
 
 class Criterion(NamedTuple):
-    """One condition of a decision, with what was seen; the value is None if nothing was."""
+    """One condition of a decision, with the observed value; None if there is none."""
 
     name: str
     value: float | None
@@ -181,11 +183,11 @@ class Criterion(NamedTuple):
 
     @property
     def met(self) -> bool:
-        """Whether it holds. What was never seen does not."""
+        """Tell whether the condition holds. It does not without a value."""
         return self.value is not None and _HOLDS[self.comparison](self.value, self.threshold)
 
     def __str__(self) -> str:
-        """Such as `accesses 7 > 5 yes`, with as many digits as tell the two apart."""
+        """Return a text such as `accesses 7 > 5 yes`, with enough digits to tell both apart."""
         digits = 2
         if self.value is not None and self.value != self.threshold:
             apart = (n for n in _DIGITS if round(self.value, n) != round(self.threshold, n))
@@ -208,38 +210,37 @@ _DIGITS: Final = range(2, 10)
 
 @dataclass(frozen=True, slots=True)
 class PromotionDecision:
-    """What is to become of a memory, and each criterion it was judged by."""
+    """A decision on a memory, and its criteria."""
 
     verdict: PromotionVerdict
     reasons: tuple[Criterion, ...]
 
     @property
     def promote(self) -> bool:
-        """Whether it is to be promoted."""
+        """Tell whether the memory is to be promoted."""
         return self.verdict == "promote"
 
     @property
     def demote(self) -> bool:
-        """Whether its promotion is to be undone."""
+        """Tell whether the memory is to be demoted."""
         return self.verdict == "demote"
 
     @property
     def lacks(self) -> tuple[Criterion, ...]:
-        """What is not met."""
+        """Return the criteria that are not met."""
         return tuple(reason for reason in self.reasons if not reason.met)
 
     def __str__(self) -> str:
-        """Such as `accesses 7 > 5 yes; success 0.75 > 0.80 no`."""
+        """Return a text such as `accesses 7 > 5 yes; success 0.75 > 0.80 no`."""
         return "; ".join(map(str, self.reasons))
 
 
 def decide(
     candidate: PromotionCandidate, policy: PromotionPolicy, now: datetime
 ) -> PromotionDecision:
-    """Whether a memory has shown enough to be promoted: by what came of it, as specified.
+    """Decide whether to promote a memory, by its outcomes, as specified.
 
-    One of which no outcome was ever recorded is judged by how it is used, if it is important enough
-    for that.
+    A memory without any recorded outcome is judged by its use, if it is important enough.
     """
     successes, failures = candidate.success_count, candidate.failure_count
     age = (now - candidate.created_at) / timedelta(days=1)
@@ -270,11 +271,10 @@ def decide(
 
 
 def should_demote(successes: int, failures: int, policy: PromotionPolicy) -> PromotionDecision:
-    """Whether later outcomes have turned against a promoted memory.
+    """Decide whether to demote a promoted memory, by its later outcomes.
 
-    Counted are the outcomes since its promotion, and of those only the latest
-    `policy.demote_within`. All of them may be given where that many cannot be told apart: then a
-    memory that turns is found out the later, the longer it served.
+    Pass the outcomes since its promotion, only the latest `policy.demote_within` of them. Pass all
+    if the latest cannot be told apart: a memory that served long is then demoted later.
     """
     rate, least = _success_rate(successes, failures), policy.min_success_rate
     failure = Criterion("success", rate, "<=", min(policy.demote_below, least))
@@ -288,7 +288,7 @@ def should_demote(successes: int, failures: int, policy: PromotionPolicy) -> Pro
 
 
 def should_hold_back(outcomes: int, harm: float, policy: PromotionPolicy) -> PromotionDecision:
-    """Whether a memory harms beyond doubt, by the runs that went without it."""
+    """Decide whether a memory harms beyond doubt, by the runs that went without it."""
     enough = Criterion("outcomes", outcomes, ">=", ENOUGH)
     harmful = Criterion("chance of harm", harm, ">=", policy.demote_confidence)
     return _decision("demote", enough, harmful)
@@ -303,7 +303,7 @@ def _success_rate(successes: int, failures: int) -> float | None:
 
 
 def promotion_policy(settings: PromotionSettings | None) -> PromotionPolicy:
-    """A policy, from one or from the settings alone."""
+    """Return a policy, made from the settings if they are none."""
     if settings is None:
         return SPECIFIED
     if isinstance(settings, PromotionPolicy):

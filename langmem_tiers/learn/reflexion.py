@@ -1,9 +1,8 @@
-"""From a failure to a lesson: what was tried, what cured it, and what somebody drew from it.
+"""Make attempts and lessons of failures: what was tried, what cured it, and what was learned.
 
-Which call that worked later speaks for one that failed is asked of no model: a call's meaning is
-not looked at, only whether it was another try of the very call, and whether anything else can have
-been the cure. A failed attempt is evidence; a lesson is what a person, or a model that is shown a
-turn, draws from it.
+No model decides which later call cured a failure. A rule compares the two calls, not their meaning:
+the later one has to be another try of the same call, and nothing else can have been the cure. A
+failed attempt is evidence. A person draws a lesson from it, or a model that is shown a turn.
 """
 
 from __future__ import annotations
@@ -41,27 +40,28 @@ from langmem_tiers.recall.fence import escape_fences
 from langmem_tiers.remember.new import NewMemory, Part, checked_text
 from langmem_tiers.store.write import LOCK, lock_call
 
-# ---- which call was the cure, and what passes by itself --------------------------------------
+# ---- cures, and failures that pass by themselves ---------------------------------------------
 
 
 class TriedCall(NamedTuple):
-    """A tool call, and what came of it."""
+    """A tool call and its result."""
 
     tool: str
     arguments: Mapping[str, Any]
     error: str | None
     """None if it worked."""
     step: int
-    """The place of the message that asked for it: its calls know nothing of each other."""
+    """Position of the message that made the call. Calls of one message do not know each other's
+    results."""
 
 
 def find_cure(place: int, calls: Sequence[TriedCall]) -> int | None:
-    """The place of the call that worked after the one at `place` failed; None if nobody can say.
+    """Return the position of the call that cured the failed one at `place`; None if it is unclear.
 
-    It is the first call that worked after the failure, whatever its tool: one that came between may
-    have been the cure. It is a call of the same tool, came once the failure was known, and has an
-    argument in common with it. What passes by itself teaches nothing: an error that names such a
-    condition (see `is_transient`), or a call that worked later as it was.
+    It has to be the first call, of any tool, that worked after the failure: a call between may have
+    been the cure. It has the same tool, was made once the failure was known, and shares an
+    argument. A failure that passes by itself has no cure: its error names such a condition (see
+    `is_transient_failure`), or the same call worked later.
     """
     failed = calls[place]
     if failed.error is None or is_transient_failure(failed.error):
@@ -80,7 +80,7 @@ def find_cure(place: int, calls: Sequence[TriedCall]) -> int | None:
 
 
 def _share_argument(failed: Mapping[str, Any], worked: Mapping[str, Any]) -> bool:
-    """Whether two calls have an argument in common that names anything; a switch names nothing."""
+    """Tell whether two calls share an argument that names something; a switch names nothing."""
     shared = (
         failed[name] for name in failed.keys() & worked.keys() if failed[name] == worked[name]
     )
@@ -97,14 +97,14 @@ _SYSTEM_ERRORS: Final = {
     for name in names.split()
     if hasattr(module, name)
 }
-"""What systems call a condition that passes, and the numbers that they give to it."""
+"""Names of the system errors that pass by themselves, with their numbers."""
 _NUMBERS: Final = "|".join(map(str, _SYSTEM_ERRORS.values()))
 _PHRASES: Final = (
-    # as the standard and Postgres name them
+    # names in the SQL standard and Postgres
     *("serialization failure", "lock not available", "query canceled", "too many connections"),
     *("cannot connect now", "connection exception", "connection failure", "deadlock"),
     *("deadline exceeded", "rate limit", "timed out"),
-    # what resolvers (glibc, BSD), SQLite, Postgres, libpq, Node, dpkg and nginx print
+    # messages of resolvers (glibc, BSD), SQLite, Postgres, libpq, Node, dpkg and nginx
     *("temporary failure in name resolution", "name or service not known"),
     *("nodename nor servname provided", "could not serialize access", "could not obtain lock"),
     *("server closed the connection", "socket hang up", "could not get lock"),
@@ -114,12 +114,12 @@ _PHRASES: Final = (
 )
 _SQLSTATE: Final = r"08\w{3}|40001|40P01|53300|55P03|57014|57P0[123]"
 _PARTS: Final = "Connect|NameResolution|BrokenPipe|Throttled|Throttling"
-"""Parts of names of classes."""
+"""Parts of the names of classes of such errors."""
 _CODES: Final = r"408|425|429|5\d\d"
 
 
 def _condition_pattern(condition: str) -> str:
-    """A condition as it is written in words, in snake_case or in CamelCase."""
+    """Return a pattern for a condition in words, in snake_case or in CamelCase."""
     return r"[\s_-]*".join(map(re.escape, condition.replace("Timeout", "Time out").split()))
 
 
@@ -154,7 +154,7 @@ _IDENTIFIER: Final = re.compile(
 
 
 def is_transient_failure(failure: str) -> bool:
-    """Whether the text of a failure names a condition that passes by itself."""
+    """Tell whether the text of a failure names a condition that passes by itself."""
     failure = head_and_tail(failure)
     return bool(_IDENTIFIER.search(failure) or _CONDITION.search(failure))
 
@@ -162,12 +162,12 @@ def is_transient_failure(failure: str) -> bool:
 # ---- attempts and lessons --------------------------------------------------------------------
 
 PATTERN = "pattern"
-"""The memory type of what worked."""
+"""The memory type of an approach that worked."""
 FAILED_ATTEMPT = "failed-attempt"
-"""The tag of attempts that failed."""
+"""The tag of failed attempts."""
 _LESSON_FIELDS: Final = ("task_id", "original_approach", "failure_reason", "improved_approach")
 LESSON_FROM = "Lesson from "
-"""How the text of a lesson begins."""
+"""Beginning of the text of a lesson."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +175,7 @@ class Reflexion:
     """A lesson learned from a failure, with the fields of the specification.
 
     Raises:
-        InvalidInputError: for a field that is empty or no text.
+        InvalidInputError: if a field is empty or no text.
 
     Example:
         ```python
@@ -197,10 +197,10 @@ class Reflexion:
     improved_approach: str
     tags: tuple[str, ...] = ()
     failure: Signature | None = None
-    """What failed, without its accidents: the same failure recalls the lesson."""
+    """Signature of the failure. The same failure recalls the lesson."""
 
     def __post_init__(self) -> None:
-        """Refuse what teaches nothing."""
+        """Check that the lesson has all its texts."""
         for name in _LESSON_FIELDS:
             checked_text(getattr(self, name), name)
         if not isinstance(self.failure, Signature | None):
@@ -208,14 +208,14 @@ class Reflexion:
         object.__setattr__(self, "tags", tuple(normalised_tags(self.tags)))
 
     def to_memory_format(self) -> str:
-        """The lesson as the text that is stored, embedded, and shown to a model."""
+        """Return the lesson as the text that is stored, embedded, and shown to a model."""
         return (
             f"{LESSON_FROM}{self.task_id}\nTried: {self.original_approach}\n"
             f"Failed because: {self.failure_reason}\nDo instead: {self.improved_approach}"
         )
 
     def to_memory(self, context: MemoryContext, **further: Any) -> NewMemory:
-        """The lesson as something to be stored; the same lesson has the same key."""
+        """Return a new memory of the lesson. The same lesson has the same key."""
         fields = {name: getattr(self, name) for name in _LESSON_FIELDS}
         return NewMemory(
             content=self.to_memory_format(),
@@ -230,22 +230,22 @@ class Reflexion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedAttempt:
-    """What was tried and how it failed; and what succeeded later, if anything did.
+    """A failed approach with its error, and the approach that succeeded later, if any.
 
     Raises:
-        InvalidInputError: for a field that is empty or no text that can be stored.
+        InvalidInputError: if a field is empty or no text that can be stored.
     """
 
     task_id: str
     approach: str
     error: str
-    """The real error, as it was reported."""
+    """The error as it was reported."""
     tool: str | None = None
     succeeded_with: str | None = None
-    """What was done when the same thing worked at last."""
+    """The approach that worked at last."""
 
     def __post_init__(self) -> None:
-        """Refuse what says nothing."""
+        """Check that the attempt has its texts."""
         for name in ("task_id", "approach", "error"):
             checked_text(getattr(self, name), name)
         checked_label(self.tool, "a tool")
@@ -254,15 +254,15 @@ class FailedAttempt:
 
     @property
     def failure(self) -> Signature:
-        """What failed, without its accidents."""
+        """Return the signature of the failure."""
         return signature(self.error, tool=self.tool)
 
     def key(self, context: MemoryContext) -> str:
-        """The key that it is kept under."""
+        """Return the key of the attempt's memory."""
         return stable_key(context, FAILED_ATTEMPT, self.task_id, self.approach, self.error)
 
     def to_memory(self, context: MemoryContext) -> NewMemory:
-        """The attempt as it is kept, and shown; the same attempt has the same key."""
+        """Return a new memory of the attempt. The same attempt has the same key."""
         worked = self.succeeded_with
         failure_text = f"{self.approach} failed: {self.error}"
         later = "" if worked is None else f"; later {worked} worked"
@@ -282,7 +282,7 @@ class FailedAttempt:
 
 
 def failure_fields(failure: Signature | None) -> dict[str, str]:
-    """What a stored value says of the failure behind it; of what has but a tool, that."""
+    """Return the fields of a value that describe its failure; without a message only the tool."""
     if failure is None:
         return {}
     tool = {} if failure.tool is None else {"tool": failure.tool}
@@ -291,7 +291,7 @@ def failure_fields(failure: Signature | None) -> dict[str, str]:
 
 
 def stable_key(context: MemoryContext, *parts: str) -> str:
-    """A key that is the same for the same parts in the same project."""
+    """Return a key that is the same for the same parts in the same project."""
     whose = [context.tenant, context.project_id or ""]
     return str(uuid5(NAMESPACE_OID, json.dumps([*whose, *parts])))
 
@@ -299,9 +299,9 @@ def stable_key(context: MemoryContext, *parts: str) -> str:
 def record_lessons(
     pairs: Sequence[tuple[str, str]], context: MemoryContext, options: StoreOptions, now: datetime
 ) -> Flow[None]:
-    """Note of failed attempts that each lives on in its lesson; `pairs` are their keys.
+    """Record that failed attempts live on in their lessons, by pairs of keys.
 
-    The lesson of one that is retracted is suspect.
+    The lesson of a retracted attempt becomes suspect.
     """
     if not pairs:
         return
@@ -325,51 +325,51 @@ def record_lessons(
     yield Query((lock, Call("record_lessons", params), doubt), commit=True)
 
 
-# ---- what a model draws from a turn ----------------------------------------------------------
+# ---- lessons that a model draws --------------------------------------------------------------
 
 _MOST_KINDS: Final = 10
-"""Kinds of failures of one turn that a model is shown, the last: our own choice."""
+"""The most kinds of failures of a turn that a model is shown, the last ones: our own choice."""
 _LONGEST: Final = 400
-"""Characters of an answer that a lesson keeps as what was tried: our own choice."""
+"""The most characters of an answer that a lesson keeps as its approach: our own choice."""
 
 
 class FailureKind(NamedTuple):
-    """The failures of one turn that have one signature."""
+    """The failures of a turn with the same signature."""
 
     attempts: Sequence[FailedAttempt]
 
     def key(self, context: MemoryContext) -> str:
-        """Return the key of its lesson, whatever its words."""
+        """Return the key of its lesson, independent of the lesson's words."""
         attempt = self.example
         what = (attempt.task_id, attempt.approach, attempt.error, attempt.succeeded_with or "")
         return stable_key(context, FAILED_ATTEMPT, REFLEXION, *what)
 
     @property
     def example(self) -> FailedAttempt:
-        """Return the one that stands for all: the last, if one worked later the last of those."""
+        """Return the attempt that represents all: the last cured one, else the last."""
         cured = [attempt for attempt in self.attempts if attempt.succeeded_with is not None]
         return (cured or self.attempts)[-1]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experience:
-    """What a turn went through."""
+    """The question, answers and failures of a turn."""
 
     attempts: Sequence[FailedAttempt] = ()
     asked: str = ""
-    """What the user said."""
+    """The user's message."""
     answered: str = ""
-    """What the agent answered and called."""
+    """The agent's answer and calls."""
     before: str = ""
-    """What the agent had answered before: the user may correct it."""
+    """The agent's answer before the message, which the user may correct."""
     failed: bool = False
-    """Whether somebody judged that the turn failed."""
+    """True if somebody judged that the turn failed."""
     trust: float = 1.0
-    """How far is trusted what was heard in it, in 0…1."""
+    """Trust of what the turn heard, in 0…1."""
 
     @cached_property
     def kinds(self) -> list[FailureKind]:
-        """Return its failures, those of one signature together."""
+        """Return the failures by signature, the last kinds."""
         by_signature: dict[str, list[FailedAttempt]] = {}
         for attempt in dict.fromkeys(self.attempts):
             by_signature.setdefault(str(attempt.failure), []).append(attempt)
@@ -377,7 +377,7 @@ class Experience:
 
     @property
     def teaches(self) -> bool:
-        """Tell whether there is anything that a model could draw a lesson from."""
+        """Tell whether a model could draw a lesson from the turn."""
         return bool(self.attempts or (self.failed and self.answered) or self.corrects)
 
     @property
@@ -386,29 +386,29 @@ class Experience:
         return bool(self.before and self.asked)
 
     def key(self, context: MemoryContext, number: int = 0) -> str:
-        """Return the key of a lesson of the answer, whatever its words."""
+        """Return the key of a lesson of the answer, independent of the lesson's words."""
         what = (self.before, self.asked, self.answered, str(number))
         return stable_key(context, FAILED_ATTEMPT, REFLEXION, *what)
 
     def without_lessons(self, known_keys: Container[str], context: MemoryContext) -> Experience:
-        """Return what no lesson was drawn from yet, by the keys of the lessons that are known."""
+        """Return the experience without the parts whose lessons are known, by their keys."""
         left = [kind for kind in self.kinds if kind.key(context) not in known_keys]
         rest = replace(self, attempts=[each for kind in left for each in kind.attempts])
         return replace(rest, before="", failed=False) if self.key(context) in known_keys else rest
 
 
 class DrawnLesson(NamedTuple):
-    """A lesson, and the kind of failure that it is of; None if it is of the answer."""
+    """A lesson and its kind of failure; None for a lesson of the answer."""
 
     lesson: Reflexion
     kind: FailureKind | None
     number: int = 0
-    """Which of the lessons of the answer it is."""
+    """Position among the lessons of the answer."""
 
     def to_memory(self, experience: Experience, context: MemoryContext) -> NewMemory:
-        """Return it as it is stored; the user whom the turn was for owns it.
+        """Return a new memory of the lesson.
 
-        It may hold a user's words. Without a user the project owns it.
+        The user of the turn owns it, since it may have the user's words; without one the project.
         """
         own = None if context.user_id is None else True
         key = experience.key(context, self.number) if self.kind is None else self.kind.key(context)
@@ -419,7 +419,7 @@ class DrawnLesson(NamedTuple):
 
 
 class Reflector(NamedTuple):
-    """What draws lessons from a turn and what is known already, by a model of the caller's."""
+    """Functions that draw lessons from a turn, given the known ones, with a model of the caller."""
 
     call: Callable[[Experience, Sequence[str]], list[DrawnLesson]]
     acall: Callable[[Experience, Sequence[str]], Awaitable[list[DrawnLesson]]]
@@ -442,7 +442,7 @@ class Reflected(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _listed(cls, answer: Any) -> Any:
-        """Take a lesson that stands in no list for the only one, as small models answer so."""
+        """Accept a single lesson without a list, which small models return."""
         alone = (
             isinstance(answer, dict) and "lessons" not in answer and "improved_approach" in answer
         )
@@ -450,10 +450,10 @@ class Reflected(BaseModel):
 
 
 def reflector_of(model: BaseChatModel) -> Reflector:
-    """A reflector that asks a chat model once; both functions raise `ModelError` without an answer.
+    """Return a reflector that asks a chat model once. It raises `ModelError` without an answer.
 
-    The reasons, the improvements and the tags are the model's; task, approach and failure stay
-    the turn's. Of long texts the model is shown the head and the tail.
+    The model writes the reasons, improvements and tags; task, approach and failure are those of
+    the turn. The model is shown the head and the tail of long texts.
 
     Example:
         ```python
@@ -466,13 +466,13 @@ def reflector_of(model: BaseChatModel) -> Reflector:
 
 
 class _LessonRequest(NamedTuple):
-    """A turn of which lessons are to be drawn."""
+    """A request to draw lessons from a turn."""
 
     experience: Experience
     known_lessons: Sequence[str]
 
     def messages(self) -> list[BaseMessage]:
-        """What the model is told."""
+        """Return the messages to the model."""
         parts = "\n".join(self._parts())
         return [
             SystemMessage(prompts.REFLECT),
@@ -499,10 +499,10 @@ class _LessonRequest(NamedTuple):
         )
 
     def read(self, answer: Reflected) -> list[DrawnLesson]:
-        """What an answer says; of each kind of failure the first lesson.
+        """Return the lessons of an answer, the first for each kind of failure.
 
         Raises:
-            InvalidInputError: if a lesson teaches nothing, or is of no attempt that there is.
+            InvalidInputError: if a lesson lacks a text, or names an unknown attempt.
         """
         of_kinds: dict[int, DrawnLesson] = {}
         of_answer: list[DrawnLesson] = []
@@ -516,7 +516,7 @@ class _LessonRequest(NamedTuple):
         return [*of_kinds.values(), *of_answer]
 
     def _place(self, lesson: OneLesson) -> int | None:
-        """The kind of failure that a lesson is of: the only one there is, if it says nothing."""
+        """Return the position of a lesson's kind of failure; by default that of the only kind."""
         count = len(self.experience.kinds)
         if any(not 0 < number <= count for number in lesson.attempts):
             raise InvalidInputError(f"the attempts of a lesson are numbers from 1 to {count}")

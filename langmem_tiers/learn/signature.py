@@ -1,8 +1,8 @@
-"""Failure signatures: the same failure has the same one tomorrow, elsewhere, in another form.
+"""Compute failure signatures: the same failure has the same one at any time and place, in any form.
 
-Three things are done to a text until they change nothing: the line that says what failed is found
-by its marks, what stands around its message is taken off, and all that is a value in it is masked.
-A word is a value by its form: if it is not of letters alone. No list of words is asked.
+Three steps repeat until they change nothing: find the line of the failure by its marks, remove the
+wrapping of its message, and mask all values in it. A word is a value if it has other characters
+than letters. No list of words is used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from langmem_tiers.core.checks import checked_label, utf8_bytes
 from langmem_tiers.core.errors import InvalidTypeError
 
 LONGEST: Final = 400
-"""Bytes of a signature as it is stored and looked up."""
+"""The most bytes of a signature as it is stored and looked up."""
 NO_CLASS: Final = "error"
 
 _VALUE: Final = "<value>"
@@ -30,21 +30,21 @@ _PLACEHOLDER: Final = re.compile(r"<\w+>")
 _DIGITS: Final = 12
 _PASSES: Final = 300
 _LOOKED_AT: Final = 64_000
-"""Characters looked at, at each end of a text: what fails says so first or last."""
+"""Characters that are read at each end of a text: a failure is reported first or last."""
 _LINE: Final = 2_000
-"""Characters of a message that are looked at."""
+"""The most characters of a message that are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """What failed, without what was accidental about it.
+    """A failure without its accidental parts.
 
-    `tool` is what failed, if known. `error` is the exception's class without its module, a
+    `tool` is the tool that failed, if known. `error` is the exception's class without its module, a
     compiler's or program's own code (`E0308`, `ENOENT`), `panic`, or `error` if there is none.
-    `template` is the message, with placeholders for all that was accidental; it may be empty.
+    `template` is the message, with placeholders for its accidental parts; it may be empty.
 
     Raises:
-        InvalidInputError: for what is no text that can be stored, and for a tool whose name is
+        InvalidInputError: if a field is no text that can be stored, or the name of the tool is
             empty or longer than 400 bytes.
     """
 
@@ -53,7 +53,7 @@ class Signature:
     template: str
 
     def __post_init__(self) -> None:
-        """Refuse what could be neither stored nor looked up."""
+        """Check that the signature can be stored and looked up."""
         checked_label(self.tool, "a tool")
         for text in (self.error, self.template):
             if not isinstance(text, str):
@@ -62,7 +62,7 @@ class Signature:
 
     @property
     def plain_text(self) -> str:
-        """What it says in words, without its placeholders; nothing of what was asserted."""
+        """Return the class and message without placeholders; empty for an assertion."""
         if self.error == ASSERTION:
             return ""
         return " ".join(f"{self.error} {_PLACEHOLDER.sub(' ', self.template)}".split())
@@ -77,12 +77,13 @@ class Signature:
 
 
 def signature(failure: BaseException | str, *, tool: str | None = None) -> Signature:
-    """The signature of an exception, or of any text that says what failed.
+    """Return the signature of an exception, or of any text that reports a failure.
 
     A text can be a traceback, a failed tool's message, a test's or a program's output. Of chained
-    exceptions the last one counts, which reached the caller: it is what every form shows, while
-    what was handled on the way is often an accident. Of a group the first one counts. `Exception`
-    and LangChain's `ToolException` say nothing by their name: their message is read like any text.
+    exceptions the last one counts, which reached the caller: every form shows it, while an
+    exception that was handled before is often an accident. Of a group the first one counts. The
+    names `Exception` and LangChain's `ToolException` carry no meaning: their message is read like a
+    text.
     """
     if isinstance(failure, BaseException):
         text = _format_exception(failure)
@@ -103,14 +104,14 @@ def signature(failure: BaseException | str, *, tool: str | None = None) -> Signa
 
 
 class _Reading(NamedTuple):
-    """The class of an error, if it is named, and what is left to read."""
+    """The class of an error, if it is named, and the rest of the text."""
 
     error: str | None
     text: str
 
 
 def _format_exception(failure: BaseException) -> str:
-    """An exception as a traceback with the frame it was raised in; its `__str__` may be broken."""
+    """Format an exception as a traceback with its last frame; its `__str__` may be broken."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     frames = "".join(traceback.format_tb(failure.__traceback__)[-1:])
@@ -119,7 +120,7 @@ def _format_exception(failure: BaseException) -> str:
 
 
 def _read_and_mask(text: str) -> tuple[str, str]:
-    """Read and masked until that changes nothing, so that a template is its own template."""
+    """Read and mask a text until nothing changes, so that a template is its own template."""
     error, text = NO_CLASS, text.strip()
     for _ in range(_PASSES):
         named, rest = _unwrap(text) or _mask(text, error)
@@ -130,7 +131,7 @@ def _read_and_mask(text: str) -> tuple[str, str]:
 
 
 def _unwrap(text: str) -> _Reading | None:
-    """One wrapping less, if there is one."""
+    """Remove one wrapping; None if there is none."""
     if match := _TOOL_NODE.fullmatch(text) or _PAGE.match(text):
         return _read_match(match)
     if "\n" in text:
@@ -141,7 +142,7 @@ def _unwrap(text: str) -> _Reading | None:
     return next((_read_match(match) for match in chain(made, steps) if match), None)
 
 
-# ---- the line that says what failed ---------------------------------------------------------
+# ---- the line of the failure ----------------------------------------------------------------
 
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _TRACEBACK: Final = "Traceback (most recent call last):"
@@ -156,7 +157,7 @@ _SPANNING: Final = (
     ("panic", re.compile(r"(?m)\bpanicked at (?:'(.*)', \S+$|\S+:\n(.*))")),
     (None, re.compile(r"<\w+ of RPC that[^=]*= StatusCode\.(\w+)")),
 )
-"""What pydantic, Rust and remote calls say in several lines."""
+"""Messages of pydantic, Rust and remote calls that span several lines."""
 _CLASS: Final = r"[\w$.]+(?:Error|Exception)"
 _BARE: Final = re.compile(rf"{_CLASS}: |(?:\w*\.)+_?[A-Z]\w*: ")
 _PLACE: Final = r"[^\s:(]+\.\w+(?::\d+|:?\([^\s()]*\d[^\s()]*\))(?::\d+)*(?::in [`'][^'\n]*')?"
@@ -167,8 +168,8 @@ _SIGNS: Final = (
     re.compile(rf"(?:\w+: )?{_PLACE}: (?!warning|note|\w{{1,60}}Warning: )"),
     re.compile(r"(?i).{0,120}?\b(?:error|fatal|critical|err!)[\]:!|]*\s"),
 )
-"""Marks of the line that says what failed, the surest first. Of several lines with one the first
-counts, so that a closing summary ("could not compile …") does not."""
+"""Marks of the line of the failure, the surest first. Of several marked lines the first counts, so
+that a closing summary ("could not compile …") does not."""
 
 
 def _failing_line(text: str) -> _Reading:
@@ -184,7 +185,7 @@ def _failing_line(text: str) -> _Reading:
 
 
 def _pytest_failure(text: str) -> Sequence[str]:
-    """The last exception of the first test that failed, as pytest prints it."""
+    """Return the last exception of the first failed test in pytest's output."""
     *_, test = _TEST.split(text, 2)[:2]
     runs = groupby(test.splitlines(), lambda line: bool(_FAILED.match(line)))
     blocks = [[*run] for failed, run in runs if failed]
@@ -193,7 +194,7 @@ def _pytest_failure(text: str) -> Sequence[str]:
 
 
 def _traceback_failure(text: str) -> Sequence[str]:
-    """What reached the top: the last exception of the first chain, the first of a group."""
+    """Return the exception that reached the caller: last of the first chain, first of a group."""
     raised: Sequence[str] = ()
     for block in _GUTTER.sub("", text).split(_TRACEBACK)[1:] if _TRACEBACK in text else ():
         lines = [line for line in block.splitlines() if line.strip()]
@@ -204,7 +205,7 @@ def _traceback_failure(text: str) -> Sequence[str]:
 
 
 def _read_raised(lines: Sequence[str]) -> _Reading:
-    """A class and its message, where it is known that they stand here."""
+    """Read a class and its message from the lines of an exception."""
     match = _RAISED.fullmatch("\n".join(lines))
     return (
         _read_message(_telling_class(match[1]), (match[2] or "").strip())
@@ -214,7 +215,7 @@ def _read_raised(lines: Sequence[str]) -> _Reading:
 
 
 def _read_message(error: str | None, message: str) -> _Reading:
-    """Of a class that is known the first line counts; else the message is read like any text."""
+    """Keep the first line of the message of a telling class; else keep the whole message."""
     spanned = _read_spanning(message) or _Reading(error, message.partition("\n")[0])
     return _Reading(error, spanned.text if error else message)
 
@@ -226,21 +227,21 @@ def _read_spanning(text: str) -> _Reading | None:
     return None
 
 
-# ---- what stands around a message -----------------------------------------------------------
+# ---- the wrapping of a message --------------------------------------------------------------
 
 _CARRIERS: Final = frozenset({"Error", "Exception", "BaseException", "ToolException"})
-"""Classes that say nothing: their message is read like any text."""
+"""Classes without a meaning: their message is read like a text."""
 _TOOL_NODE: Final = re.compile(
     r"(?s)(?:Error: |Error (?:invoking|executing) tool '[^'\n]*' with kwargs .*? with error:\s)"
     r"(?P<said>.*)Please fix (?:your mistakes|the error and try again)\.?\s*"
 )
-"""What LangGraph's tool node puts around a failure."""
+"""Wrapping of a failure by LangGraph's tool node."""
 _PAGE: Final = re.compile(r"(?is)<(?:!doctype|html)\b.*?<title>(?P<said>[^<]*)")
 _MOMENT: Final = (
     r"(?:(?:[A-Z][a-z]{2},?|\d[\d/,-]*)[\sT]+){0,4}\d\d?:\d\d(?::\d\d)?(?:[.,]\d+)?"
     r"(?:\s?(?:Z|UTC|GMT|[+-]\d\d:?\d\d)\b)?"
 )
-"""Parts of a date, if any, and a time."""
+"""A time, with parts of a date before it, if any."""
 _QUOTED: Final = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _FIRST: Final = rf"(?P<quoted>b?{_QUOTED})?(?P<said>)"
 _OWN_CODE: Final = r"[A-Z]{1,4}\d{3,5}|E(?!RROR)[A-Z]{4,}|ERR_[A-Z_]+"
@@ -256,7 +257,7 @@ _MADE: Final = tuple(
         rf"(?P<error>{_NAME})\((?P<said>.*)\)",
     )
 )
-"""An exception as it was made, whatever its length."""
+"""Representations of an exception, of any length."""
 _STEPS: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -275,14 +276,15 @@ _STEPS: Final = tuple(
         rf"\(?(?P<error>{_DOTTED}|(?:[A-Z][a-z\d]+){{2,9}})(?:: |\) |$)(?P<said>.*)",
         rf"(?:{_PLACE}:?|line \d+:|\d+:) +(?P<said>\S.*)",
         r"(?!curl: )(?:[a-z./~\\][^\s:]*|[A-Z]:[\\/][^\s:]*|<value>): (?P<said>\S+ .+)",
-        # what only one form of a failure says
+        # parts of only one form of a failure
         r"Command .* exit status (?P<number>-?\d+)(?P<said>)\.?",
         r"Command .* timed out after (?P<said>.*)",
         r"\S+ codec can't \w+ .*: (?P<said>[^:]*)",
         r"(?P<said>.*?)[.?]? ?(?:Did you mean.*| \([^()]*\bline (?:\d+|<value>)\))",
     )
 )
-"""Of a text the first that fits says what is left of it, and the class of the error."""
+"""Wrappings of a message. The first that fits gives the rest of the text and the class of the
+error."""
 
 
 def _read_match(match: re.Match[str]) -> _Reading:
@@ -298,14 +300,14 @@ def _telling_class(error: str) -> str | None:
 
 
 def _unquote(quoted: str) -> str:
-    """Text as it was before it was printed in quotes."""
+    """Return a quoted text as it was before it was printed."""
     plain = {"n": "\n", "r": "\r", "t": "\t"}
     return re.sub(
         r"\\(.)", lambda escape: plain.get(escape[1], escape[1]), quoted.lstrip("b")[1:-1]
     )
 
 
-# ---- what is accidental ---------------------------------------------------------------------
+# ---- accidental parts -----------------------------------------------------------------------
 
 _PHRASES: Final = "|".join(
     sorted({re.escape(status.phrase) for status in HTTPStatus}, reverse=True)
@@ -349,11 +351,11 @@ _SPACE: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
 _ASSERTED: Final = re.compile(
     r"(assert )?(?:[^:]*: )?.*? ([=!]=|[<>]=?|(?(1)(?:not )?in|=)|(?(1)is(?: not)?|=)) .*"
 )
-"""Of an assertion the operator counts alone: the operands can be anything."""
+"""Only the operator of an assertion counts: the operands can be anything."""
 
 
 def _mask(message: str, error: str) -> _Reading:
-    """The message in one line, with a placeholder for all that is accidental in it."""
+    """Return the message in one line, with placeholders for its accidental parts."""
     line = _ACCIDENTS.sub(_placeholder, _SPACE.sub(" ", message[:_LINE]).strip())
     line = _LAST.sub("", _RUN.sub(_VALUE, line)).strip(' .:,;-"')
     if error != ASSERTION and not line.startswith("assert "):
@@ -370,25 +372,25 @@ def _placeholder(match: re.Match[str]) -> str:
 
 
 def _mask_word(text: str) -> str:
-    """Kept are letters alone, but those with humps; names of causes, and signs."""
+    """Mask a word, unless it is letters without humps, the name of a cause, or signs."""
     word = text.rstrip(".:!?…")
     plain = word.isalpha() and not _HUMP.search(word)
     return text if plain or _KEPT.fullmatch(word) or not word else _VALUE + text[len(word) :]
 
 
 def _mask_body(text: str) -> str:
-    """What JSON, or a dictionary as Python prints it, says of a failure: its code, or a message."""
+    """Replace JSON, or a printed dictionary, by its code or message of a failure."""
     for code in filter(None, (pattern.search(text) for pattern in _CODES)):
         return (code[1] or code[2]).upper()
     message = _MESSAGE_FIELD.search(text)
     return _mask(_unquote(message[1]), NO_CLASS).text if message else _VALUE
 
 
-# ---- what a failed test asserted --------------------------------------------------------------
+# ---- failed assertions ------------------------------------------------------------------------
 
 ASSERTION: Final = "AssertionError"
 _ASSERTIONS: Final = frozenset({ASSERTION, "ERR_ASSERTION", "JestAssertionError", "Failed"})
-"""The classes by which Python, Node, Jest and pytest say that a test's claim does not hold."""
+"""Classes of a failed assertion in Python, Node, Jest and pytest."""
 _TESTS: Final = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
@@ -400,28 +402,28 @@ _TESTS: Final = tuple(
         r"^ FAIL  \S{1,200} > (?P<name>.{1,200})$",  # Vitest
     )
 )
-"""How runners name a test that failed."""
+"""Lines in which test runners name a failed test."""
 _MARKED: Final = re.compile(
     r"^ {0,40}[✖●] (?!Test suite)(?P<name>\S.{0,200}?)(?: \(\d[\d.]*ms\))?$", re.MULTILINE
 )
-"""How Node and Jest do; the same marks stand before much else."""
+"""Line in which Node and Jest name a failed test. The same marks also begin other lines."""
 _EXPECTS: Final = re.compile(r"^ {1,40}expect\(", re.MULTILINE)
-"""What Jest shows of a claim."""
+"""Line in which Jest shows an assertion."""
 _OWN: Final = re.compile(r" [\u203a>] |::|\.(?=\w+$)")
-"""What stands between the names of a suite, or a class, and the test's own."""
+"""Separator between the name of a suite or class, and that of the test."""
 _FRAME: Final = re.compile(
     r'^  File "[^"\n]*", line \d+, in (?P<name>\S+)(?:\n    (?P<line>\S.{0,999}))?$', re.MULTILINE
 )
 _BOTH: Final = re.compile(
     r"^ {0,9}left: (?P<left>.{0,300})\n {0,9}right: (?P<right>.{0,300})$", re.MULTILINE
 )
-"""What Rust shows of two values."""
+"""Lines in which Rust shows two compared values."""
 _LONGEST_ASSERTION: Final = 300
-"""Characters of what was asserted that count."""
+"""The most characters of an assertion that count."""
 
 
 def _assertion(text: str, error: str, message: str) -> str | None:
-    """What a failed test asserted, if `error` or what it `said` shows that it is one; else None."""
+    """Return the assertion of a failed test; None if `error` and `message` show none."""
     holds_not = error in _ASSERTIONS or message.startswith("assertion ")
     marks = (*_TESTS, _MARKED) if holds_not or _EXPECTS.search(text) else _TESTS
     name = next((match["name"] for mark in marks if (match := mark.search(text))), None)
@@ -439,7 +441,7 @@ def _assertion(text: str, error: str, message: str) -> str | None:
 
 
 def _assertion_shape(line: str) -> str | None:
-    """A line of Python with its literals by their types; None if it is cut off, or no Python."""
+    """Replace the literals of a line of Python by their types; None if it is no complete Python."""
     try:
         (statement,) = ast.parse(line).body
         claim = statement.test if isinstance(statement, ast.Assert) else statement
@@ -449,10 +451,10 @@ def _assertion_shape(line: str) -> str | None:
 
 
 class _LiteralTypes(ast.NodeTransformer):
-    """Puts the type of a literal in its place."""
+    """Replaces literals by their types."""
 
     def visit(self, node: ast.AST) -> Any:
-        """Return the node, or what stands for it."""
+        """Return the node, or its replacement."""
         match node:
             case ast.Constant(value=None):
                 return node

@@ -1,4 +1,4 @@
-"""Skills: sequences of tool calls that recur in runs that succeeded; and traces as memories."""
+"""Find skills, tool calls that recur in successful runs, and make memories of skills and traces."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.store.write import columns
 
 SKILL, TRACE = "skill", "trace"
-"""The memory type of a skill, and the tag and field of the episodes that traces are."""
+"""The memory type of a skill, and the tag and field of episodes that hold traces."""
 MIN_SUPPORT = 3
-"""Runs that a sequence has to succeed in: two may be chance. Our own choice."""
+"""The least successful runs of a skill: two may be chance. Our own choice."""
 MIN_LENGTH = 2
-"""One call alone is a tool, not a skill."""
+"""The least steps of a skill: one call alone is a tool."""
 MAX_LENGTH = 6
-"""Steps after which a skill says too much of one task: our own choice."""
+"""The most steps of a skill: more are specific to one task. Our own choice."""
 MOST_TRACES = 500
-"""How many of a project's traces are mined, the newest: our own choice. A skill that nobody used
-in as many runs has nothing to say of today's."""
+"""The most traces of a project that are mined, the newest: our own choice. A skill that no run used
+for so long is out of date."""
 
 _PLAIN = re.compile(r"[\w.:/-]+")
 _TOOL_WORDS = re.compile(r"[^\W\d_]?[^\WA-Z_]+|[^\W_]+")
 
 
 class ToolCall(NamedTuple):
-    """A tool that was called, the names of its arguments (no values), and how it ended.
+    """A call of a tool, with the names of its arguments (no values), and whether it succeeded.
 
     `frozenset(parameters)` makes the names of a mapping of parameters.
     """
@@ -47,13 +47,13 @@ class ToolCall(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """The calls of a run, in the order in which they were made, and how the run ended."""
+    """The calls of a run in order, and whether the run succeeded."""
 
     run: str
     calls: Sequence[ToolCall]
     succeeded: bool
     trust: float = 1.0
-    """How far it is trusted, in 0…1: a skill is trusted as the least of the runs it was seen in."""
+    """Trust of the run in 0…1. A skill has the least trust of its runs."""
 
 
 class SkillStep(NamedTuple):
@@ -75,25 +75,25 @@ class SkillCandidate:
 
     steps: Steps
     runs: tuple[str, ...]
-    """The runs that succeeded with it, in alphabetical order."""
+    """Successful runs that contain it, in alphabetical order."""
     success_rate: float
-    """In 0…1: of all runs that contain it, those that succeeded."""
+    """Share of the runs that contain it that succeeded, in 0…1."""
 
     @property
     def support(self) -> int:
-        """In how many different runs it succeeded."""
+        """Return the number of successful runs."""
         return len(self.runs)
 
     @property
     def signature(self) -> str:
-        """A text that is the same for the same steps and for no others."""
+        """Return a text that identifies the steps."""
         return " > ".join(map(str, self.steps))
 
     @property
     def content(self) -> str:
-        """The skill as text to embed: the words of its tools' names, then its numbered steps.
+        """Return the text to embed: the words of the tools' names, then the numbered steps.
 
-        Only names of tools and arguments are in it, nothing of what a run was about.
+        It has only names of tools and arguments, and nothing about the topic of a run.
         """
         names = (
             " ".join(_TOOL_WORDS.findall(step.tool)).lower() or step.tool for step in self.steps
@@ -107,14 +107,14 @@ def skill_candidates(
 ) -> list[SkillCandidate]:
     """Find the sequences of 2 to 6 steps that recur in at least `min_support` successful runs.
 
-    A sequence is contiguous in what is left of a trace without its failed calls and repetitions:
-    calls of one tool with the same argument names in a row count as one step, be they retries or
-    one call for each of many things. A part of a longer one is returned if it succeeds as often in
-    runs without any that is.
+    A sequence is contiguous in a trace without its failed calls and repetitions: consecutive calls
+    of one tool with the same argument names count as one step, whether they are retries or calls
+    for several things. A part of a longer sequence is returned only if it has enough successful
+    runs without any longer sequence that is returned.
 
-    Traces of one run count as one run, which failed if any of them did. The best supported come
-    first, then the more successful, the longer, and by signature; the order of the traces does
-    not matter. Takes time in proportion to the number of calls.
+    Traces of one run count as one run, which failed if any of them did. The order is by support,
+    then by success rate, length and signature; the order of the traces does not matter. The time is
+    proportional to the number of calls.
 
     Raises:
         InvalidInputError: `min_support` is below 1, or a run or a tool has no name.
@@ -144,7 +144,7 @@ def skill_candidates(
 
 
 def _keep_longest(good: Mapping[Steps, set[str]], min_support: int) -> list[Steps]:
-    """Those that succeed often enough without a longer one that is returned as well."""
+    """Return the sequences with enough successful runs without a longer returned sequence."""
     covered = defaultdict[Steps, set[str]](set)
     whole: list[Steps] = []
     for steps in sorted(good, key=len, reverse=True):
@@ -160,9 +160,9 @@ def _keep_longest(good: Mapping[Steps, set[str]], min_support: int) -> list[Step
 def _find_recurring(
     seen: Sequence[tuple[str, Steps]], failed: set[str], min_support: int
 ) -> dict[Steps, set[str]]:
-    """The sequences that succeed often enough, with all runs that contain them.
+    """Find the sequences with enough successful runs, with all runs that contain them.
 
-    One can only be among them if both of its parts that are one step shorter are.
+    A sequence can only be one if both its parts that are one step shorter are.
     """
     runs: dict[Steps, set[str]] = {}
     for length in range(1, MAX_LENGTH + 1):
@@ -180,7 +180,7 @@ def _windows(steps: Steps, length: int) -> Iterator[Steps]:
 
 
 def _successful_steps(trace: Trace) -> Steps:
-    """The steps of the calls that succeeded, repetitions collapsed."""
+    """Return the steps of the successful calls, without repetitions."""
     _check_trace(trace)
     return tuple(
         step for step, _ in groupby(_make_step(call) for call in trace.calls if call.succeeded)
@@ -192,13 +192,13 @@ def _make_step(call: ToolCall) -> SkillStep:
 
 
 def _quote_name(name: str) -> str:
-    """A name as it is, or quoted where it could be mistaken for more than a name."""
+    """Return a name, quoted if it could be read as more than a name."""
     return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def _check_trace(trace: object) -> None:
     match trace:
-        # a sequence, as they are read more than once
+        # a sequence, because the calls are read more than once
         case Trace(str(run), Sequence() as calls, bool()) if run and all(map(_is_call, calls)):
             return
     raise InvalidTypeError(
@@ -219,7 +219,7 @@ def _is_call(call: object) -> bool:
 
 
 def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
-    """A trace as something to be stored; the same run has the same key."""
+    """Make a new memory of a trace. The same run has the same key."""
     ended = "succeeded" if trace.succeeded else "failed"
     calls = (f"{_make_step(call)}{'' if call.succeeded else ' (failed)'}" for call in trace.calls)
     return NewMemory(
@@ -227,7 +227,7 @@ def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
         key=stable_key(context, TRACE, trace.run),
         tags=(TRACE,),
         tier=Tier.WORKING,
-        personal=False,  # it tells of tools, and of nothing that anybody said
+        personal=False,  # it names tools, and quotes nobody
         source=Source.TOOL,
         trust=checked_trust(trace.trust, "the trust of a trace"),
         further={
@@ -243,14 +243,14 @@ def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
 
 
 def recent_traces_call(context: MemoryContext, moment: Moment) -> Call:
-    """The call that reads a project's newest traces."""
+    """Return the call that reads a project's newest traces."""
     place = encode_namespace(context.namespace(Tier.WORKING))
     params = {**place._asdict(), "alive_at": moment.alive_at, "limit": MOST_TRACES}
     return Call("recent_traces", params)
 
 
 def read_traces(rows: Iterable[Row]) -> list[Trace]:
-    """The traces that the call answered; what is none is left out, as a value may hold anything."""
+    """Read the traces from rows. Other values are left out: a value may hold anything."""
     return [trace for stored, trust in rows if (trace := _read_trace(stored, trust)) is not None]
 
 
@@ -267,7 +267,7 @@ def _read_trace(stored: Any, trust: float) -> Trace | None:
 def proposed_skills(
     traces: Iterable[Trace], context: MemoryContext, *, min_support: int
 ) -> dict[str, NewMemory]:
-    """The skills in traces, each as something to be stored, by key."""
+    """Return a new memory for each skill in the traces, by key."""
     seen = list(traces)
     trust: dict[str, float] = {}
     for trace in seen:
@@ -281,10 +281,10 @@ def proposed_skills(
 
 
 def _skill_memory(candidate: SkillCandidate, context: MemoryContext, trust: float) -> NewMemory:
-    """A skill as something to be stored, trusted no further than the runs that it was seen in.
+    """Make a new memory of a skill, with the trust of its runs.
 
-    It is `proposed`: what comes of the runs that recall it says whether it is one. The same steps
-    have the same key.
+    It is `proposed`: the outcomes of the runs that recall it decide whether it stays. The same
+    steps have the same key.
     """
     return NewMemory(
         content=candidate.content,
@@ -304,7 +304,7 @@ def _skill_memory(candidate: SkillCandidate, context: MemoryContext, trust: floa
 
 
 def has_new_evidence(skill: NewMemory, stored: Mapping[str, Any] | None) -> bool:
-    """Whether a skill is new, or its evidence is; not if somebody made the stored one their own."""
+    """Tell whether a skill or its evidence is new; False if somebody took over the stored one."""
     if stored is None:
         return True
     evidence = ("support", "success_rate", "runs")
@@ -315,7 +315,7 @@ def has_new_evidence(skill: NewMemory, stored: Mapping[str, Any] | None) -> bool
 def read_stored_values(
     keys: Sequence[str], context: MemoryContext, moment: Moment, tiers: Sequence[Tier] = TIERS
 ) -> Flow[Mapping[str, Mapping[str, Any]]]:
-    """The values of the context's own memories with these keys, if they live, by key."""
+    """Read the values of the context's own memories with these keys, unless expired, by key."""
     if not keys:
         return {}
     own = [encode_namespace(place) for tier in tiers for place in context.places(tier)]
