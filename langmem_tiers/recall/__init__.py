@@ -1,1 +1,1 @@
-"""How memories are read."""
+"""Read memories: query, candidates, match, rank, budget, prompt text."""

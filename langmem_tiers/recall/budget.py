@@ -1,9 +1,9 @@
-"""Which of the ranked memories a model is given: none that repeats another, and what fits a budget.
+"""Choose from the ranked memories: drop those that repeat another, and fill a token budget.
 
-Before that a re-ranker or a review may order the best again.
+A re-ranker or a review may reorder the best memories before that.
 
-What is chosen for a budget is useful together: a set is worth the relevance of its members without
-what they repeat of each other, and the words of the query that it covers.
+A set of memories is worth the relevance of its members, less what they repeat of each other, plus
+the words of the query that it covers.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from langmem_tiers.postgres.flow import Flow, ask_model
 from langmem_tiers.recall.matching import WordVectors
 
 TokenCounter = Callable[[str], int]
-"""Tells how many tokens a text is."""
+"""Function that counts the tokens of a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetDecision:
-    """Whether a memory was chosen, what it costs in tokens, and why, in plain words."""
+    """Decision on one memory: chosen or not, its cost in tokens, and the reason in plain words."""
 
     memory: Recollection
     chosen: bool
     tokens: int
     reason: str
     repeats: Recollection | None = None
-    """The chosen memory that it is nearest to, where it adds nothing to those that are chosen."""
+    """Chosen memory nearest to this one, if this one adds nothing to those chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The chosen memories, best first, with a decision for each candidate in the same order."""
+    """Chosen memories, best first, with one decision for each candidate in the same order."""
 
     chosen: list[Recollection]
     decisions: list[BudgetDecision]
     tokens: int
-    """The sum of what each chosen memory costs."""
+    """Sum of the costs of the chosen memories."""
 
 
 def choose(
@@ -121,7 +121,7 @@ _MOST_TOKENS: Final = 2**63
 
 
 def checked_count(text: str, count_tokens: TokenCounter) -> int:
-    """The tokens of a text.
+    """Count the tokens of a text with the caller's counter.
 
     Raises:
         InvalidInputError: if the counter returned no whole number of 0 or more.
@@ -141,36 +141,36 @@ def _token_phrase(tokens: int) -> str:
 
 
 LEAST_RELEVANCE = 1e-6
-"""What even the worst ranked memory counts, so that it is taken where there is room."""
+"""Relevance of even the worst ranked memory: it is taken where there is room."""
 SHARPNESS = 3
-"""The power of a memory's share of the best score that it counts. With 1, many short memories
-of little relevance are preferred to a long one that answers (docs/recall.md: evidence inside 2,000
+"""Power to which a memory's share of the best score is raised. With 1, many short memories of
+little relevance are preferred to a long one that answers (docs/recall.md: evidence inside 2,000
 tokens 0.878 with 1, 0.884 in ranked order, more with 3)."""
 COVERAGE = 0.1
-"""What all the query's words together count, where the best memory counts 1: words settle what
+"""Worth of all the query's words together, where the best memory is worth 1: words settle what
 relevance leaves nearly open."""
 
 Worths = Sequence[Mapping[int, float]]
-"""For each memory, what it is worth in each of the groups it takes part in.
+"""Worth of each memory, by the groups that it takes part in.
 
-A set is worth, in each group, what the worthiest of its members is worth there: so adding a memory
-never makes a set worse, and adds the less the more is there already.
+In each group a set is worth as much as its worthiest member. So another memory never makes a set
+worse, and adds less the more is there already.
 """
 
 
 def usefulness(memories: Sequence[Recollection], query: str = "") -> Worths:
-    """What these memories are worth, with the best single score as 1.
+    """Weigh each memory by group; the best single score counts 1.
 
-    A memory's score is spread evenly over its words and its runs of three words: what another
-    memory says in the same words counts once. Each word of the query that is found counts by
-    its rarity among the memories.
+    A memory's score is spread evenly over its words and its runs of three words: text that another
+    memory repeats counts once. Each word of the query that occurs counts by its rarity among the
+    memories.
     """
     feature_sets = [text_features(memory.content) for memory in memories]
     saying: dict[Feature, list[int]] = defaultdict(list)
     for member, own_features in enumerate(feature_sets):
         for feature in own_features:
             saying[feature].append(member)
-    # What the same memories say is one group: hundreds of features become a few groups.
+    # Features of the same memories form one group: hundreds of features become a few groups.
     groups = sorted(Counter(map(tuple, saying.values())).items())
     asked = [saying[word] for word in sorted(set(exact_words(query))) if word in saying]
     rarity = math.fsum(1 / len(members) for members in asked)
@@ -193,7 +193,7 @@ def usefulness(memories: Sequence[Recollection], query: str = "") -> Worths:
 
 
 def combined_worth(worths: Iterable[Mapping[int, float]]) -> dict[int, float]:
-    """What several memories are worth together, in each group."""
+    """Combine the worths of several memories: the greatest in each group."""
     together: dict[int, float] = {}
     for worth_by_group in worths:
         for group, worth in worth_by_group.items():
@@ -202,19 +202,20 @@ def combined_worth(worths: Iterable[Mapping[int, float]]) -> dict[int, float]:
 
 
 def added_worth(worth_by_group: Mapping[int, float], so_far: Mapping[int, float]) -> float:
-    """What a memory adds to what others are worth together."""
+    """Sum what a memory adds, over all groups, to the worth of others."""
     return sum(max(worth - so_far.get(group, 0.0), 0.0) for group, worth in worth_by_group.items())
 
 
 NEGLIGIBLE = 1e-9
-"""A gain up to this is what rounding leaves of none."""
+"""Largest gain that is mere rounding."""
 
 
 def pack(worths: Worths, costs: Sequence[int], room: int) -> list[int]:
-    """Choose members that cost no more than the room together, the worthiest that are found.
+    """Choose the worthiest members that cost no more than the room together.
 
-    One after another by what each adds for its cost; or first the one that is worth most by itself,
-    if that gains more: what is short and hardly matters takes no place from what answers.
+    Members are added by their gain per cost. A second try begins with the single worthiest member
+    and wins if it is worth more: short memories of little relevance then take no place from one
+    that answers.
     """
     fitting = [member for member, cost in enumerate(costs) if cost <= room]
     if not fitting:
@@ -228,10 +229,10 @@ def pack(worths: Worths, costs: Sequence[int], room: int) -> list[int]:
 
 
 def _greedy(worths: Worths, costs: Sequence[int], room: int, first: Sequence[int]) -> list[int]:
-    """Add to a set what gains most for its cost, until nothing fits or adds anything.
+    """Add the members with the highest gain per cost, until none fits or gains anything.
 
-    Lazily: a gain can only fall as the set grows, so whatever still leads the heap after being
-    reckoned anew is the best.
+    A gain can only fall as the set grows. So a member that still leads the heap after its gain is
+    recomputed is the best.
     """
     chosen, so_far = list(first), combined_worth(worths[member] for member in first)
     room -= sum(costs[member] for member in first)
@@ -251,13 +252,13 @@ def _greedy(worths: Worths, costs: Sequence[int], room: int, first: Sequence[int
     return chosen
 
 
-# Near-duplicates, of which the best is kept
+# Near-duplicates
 
 SIMILARITY_THRESHOLD = 0.85
-"""From here on two texts count as the same, as specified for recall."""
+"""Similarity from which on two texts count as the same, as specified for recall."""
 
 SHORT_WORDS = 6
-"""Texts up to this long have too few shingles to be compared by them alone."""
+"""Longest text, in words, that has too few shingles to be compared by them alone."""
 
 
 Feature = str | tuple[str, ...]
@@ -269,20 +270,20 @@ _APOSTROPHE = re.compile("['\u2019]")
 
 
 def shingles(ordered: list[str]) -> frozenset[Feature]:
-    """Each run of three words; of a shorter text, the one run that it is."""
+    """Return each run of three words; a shorter text is one run."""
     if len(ordered) < SHINGLE:
         return frozenset([tuple(ordered)])
     return frozenset(zip(ordered, ordered[1:], ordered[2:], strict=False))
 
 
 def text_features(text: str) -> frozenset[Feature]:
-    """The words and the shingles, so that order counts: who owes whom."""
+    """Return the words and the shingles of a text: shingles keep the order, who owes whom."""
     ordered = exact_words(text)
     return shingles(ordered) | frozenset(ordered)
 
 
 class ComparedText:
-    """A text to compare with others that were read with the same `numbers`."""
+    """Text to compare with others that were read with the same `numbers`."""
 
     def __init__(self, text: str, numbers: dict[Feature, int]) -> None:
         self.plain = fold_case(text)
@@ -293,11 +294,11 @@ class ComparedText:
 
     @cached_property
     def features(self) -> int:
-        """Single words as well as shingles."""
+        """Return single words and shingles, as bits."""
         return self._set(shingles(self.words) | set(self.words))
 
     def _set(self, feature_set: Collection[Feature]) -> int:
-        """Features as the bits of an integer: many times faster to compare than a set of them."""
+        """Return features as the bits of an integer: it compares many times faster than a set."""
         numbers = self._numbers
         positions = [numbers.setdefault(feature, len(numbers)) for feature in feature_set]
         bits = bytearray(len(numbers) // 8 + 1)
@@ -311,15 +312,15 @@ def deduplicate(
     similarity_threshold: float = SIMILARITY_THRESHOLD,
     vocabulary: WordVectors | None = None,
 ) -> list[Recollection]:
-    """Those whose text is less similar than that to each one that is ranked above and kept.
+    """Drop each memory whose text is similar to one that is ranked above it.
 
-    What one speaker said again in the same words stands in its first place with the day
-    on which it was said last: what holds now is not taken for older than what was said in between.
-    With a `vocabulary`, words that an assistant says back to a person ("You live in Lisbon" to "I
-    live in Lisbon") are a repetition as well, and the person's words stand in their place.
+    If one speaker said the same words again, the memory of the last day stands in the first place:
+    the current state must not look older than what was said in between. With a `vocabulary`, an
+    assistant's echo of a person ("You live in Lisbon" to "I live in Lisbon") is a repetition as
+    well, and the person's memory stands in its place.
 
-    The threshold is in 0…1, see `similarity`: at 1 only texts with the same shingles repeat
-    each other, at 0 all do.
+    The threshold is in 0…1, see `similarity`: at 1 only texts with the same shingles repeat each
+    other, at 0 all do.
     """
     kept: list[Recollection] = []
     texts: list[ComparedText] = []
@@ -346,7 +347,7 @@ def _find_echo(
     texts: Sequence[ComparedText],
     vocabulary: WordVectors,
 ) -> int | None:
-    """Find the place of the memory that this one says back, or that says this one back."""
+    """Find the place of the memory that echoes this one, or that this one echoes."""
     side = _speaker_side(memory)
     if side is None:
         return None
@@ -361,7 +362,7 @@ def _find_echo(
 
 
 def _differing_words(here: Sequence[str], there: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the words by which texts of equal length differ; none if one has a part more."""
+    """Return the words in which texts of equal length differ; none if a word has more parts."""
     differing = list[tuple[str, str]]()
     for word, other in zip(here, there, strict=True):
         parts, others = _APOSTROPHE.split(word), _APOSTROPHE.split(other)
@@ -372,7 +373,7 @@ def _differing_words(here: Sequence[str], there: Sequence[str]) -> list[tuple[st
 
 
 def _speaker_side(memory: Recollection) -> str | None:
-    """Return which side says a memory: a person, an assistant, or neither."""
+    """Return who speaks in a memory: a person, an assistant, or None."""
     speaker = (memory.speaker or "").lower()
     if speaker in ASSISTANT_ROLES:
         return Source.AGENT
@@ -381,17 +382,17 @@ def _speaker_side(memory: Recollection) -> str | None:
 
 
 def _is_said_later(memory: Recollection, other: Recollection) -> bool:
-    """Whether the same speaker said it at another time, later."""
+    """Tell whether the same speaker said it at a later time."""
     by, before = ((each.speaker, each.value.get("source")) for each in (memory, other))
     return by == before and memory.when > other.when
 
 
 def similarity(text: ComparedText, other: ComparedText) -> float:
-    """How much two texts say the same in the same words, in 0…1.
+    """Compare the words of two texts, in 0…1.
 
-    That is 1 if they differ in case and white space at most; else the Jaccard similarity of
-    their runs of three words. If either has six words or fewer, single words count as well as
-    runs, as one other word would leave hardly a run the same.
+    The result is 1 if they differ in case and white space at most, else the Jaccard similarity of
+    their runs of three words. If either has six words or fewer, single words count too: one other
+    word would leave hardly a run the same.
     """
     if text.plain == other.plain:
         return 1.0
@@ -405,7 +406,7 @@ def _jaccard(bits: int, other: int) -> float:
 
 
 def checked_tokens(tokens: object, what: str = "max_tokens") -> int | None:
-    """A budget of tokens: 0 or more, or None for no budget."""
+    """Return a budget of tokens: 0 or more, or None for no budget."""
     if tokens is None:
         return None
     if isinstance(tokens, bool) or not isinstance(tokens, int):
@@ -415,22 +416,23 @@ def checked_tokens(tokens: object, what: str = "max_tokens") -> int | None:
     return tokens
 
 
-# Who orders the best again
+# Re-rankers
 
 _PLACE = "langmem_tiers_place"
 
 
 class Shortlist(NamedTuple):
-    """The best for one query, in the order of the ranking."""
+    """Best memories for one query, in the order of the ranking."""
 
     query: str
     best: Sequence[Recollection]
 
 
 class Reranker(NamedTuple):
-    """Orders the best again, by code or a model of the caller's.
+    """Reorder the best memories, by code or by a model of the caller's.
 
-    Both take the shortlists of several queries at once, and return for each those that are left.
+    Both functions take the shortlists of several queries at once, and return the memories that
+    remain of each.
     """
 
     call: Callable[[Sequence[Shortlist]], Sequence[Sequence[Recollection]]]
@@ -438,7 +440,7 @@ class Reranker(NamedTuple):
     name: str
 
     def order(self, shortlists: Sequence[Shortlist]) -> Flow[list[list[Recollection]]]:
-        """The memories of each, ordered again; one without a query or a memory stays as it is."""
+        """Reorder each shortlist; one without a query or a memory stays as it is."""
         asked = {
             i: shortlist
             for i, shortlist in enumerate(shortlists)
@@ -454,7 +456,7 @@ class Reranker(NamedTuple):
 
 
 def reranker_for(compressor: BaseDocumentCompressor) -> Reranker:
-    """A re-ranker that asks a compressor; what the compressor leaves out is left out.
+    """Make a re-ranker of a compressor; memories that the compressor drops are dropped.
 
     The order is the compressor's. Its `relevance_score`, if it gives one in the metadata, is
     added to each memory's evidence as `reranker`; score and explanation stay the profile's.
@@ -492,7 +494,7 @@ def _to_documents(memories: Sequence[Recollection]) -> list[Document]:
 
 
 def _memories_of(documents: Sequence[Document], best: Sequence[Recollection]) -> list[Recollection]:
-    """The memories of these documents, each once, with the score of the last document of each."""
+    """Return the memories of these documents, each once, with its last document's score."""
     chosen: dict[int, Recollection] = {}
     for document in documents:
         place, score = map(document.metadata.get, (_PLACE, "relevance_score"))

@@ -1,4 +1,4 @@
-"""What was recalled, as a model reads it: fenced, labelled, and unable to end its fence."""
+"""Render memories as prompt text: fenced, labelled, and unable to end their fence."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TAGS: Final = {
     if isinstance(text, str)
     for tag in re.findall(r"<(\w+)", text)
 }
-"""What our prompts put around data."""
+"""Tags that our prompts put around data."""
 _FENCE: Final = re.compile(
     rf"<(?=\s*+(?:/\s*+)?(?:{'|'.join(sorted(_TAGS))})\b)|\[(?=\s*+[a-z0-9]{{{HANDLE_LENGTH}}}\s*+\])",
     re.IGNORECASE,
@@ -44,13 +44,13 @@ _NOT_IN_A_LABEL: Final = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
 _LINES: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INDENT: Final = "\n    "
 _UNNAMED: Final = USER_ROLES | {prompts.UNKNOWN_SPEAKER}
-"""Who needs no name: what nobody else said is the user's."""
+"""Speakers that get no name: a memory without a speaker is the user's."""
 _HALF_A_YEAR: Final = 183
-"""Days within which a day needs no year."""
+"""Days within which a date needs no year."""
 _DOUBTED: Final = 0.8
-"""What is trusted less is doubtful: as far as an agent is trusted, by default."""
+"""Trust below which a memory is marked as doubtful: an agent's trust, by default."""
 _LONGEST: Final = 80
-"""Characters of a label; what is longer ends with an ellipsis."""
+"""Characters of a label; a longer one ends with an ellipsis."""
 
 
 def recalled_text(
@@ -63,16 +63,16 @@ def recalled_text(
     now: datetime | None = None,
     asked: str | None = None,
 ) -> str:
-    """Write memories as one text for a prompt, a line each; nothing if there are none.
+    """Render memories as one text for a prompt, a line each; empty if there are none.
 
-    What is pinned stands first, then what was said, the newest day first and each conversation in
-    its order, then lessons, then what is `intended` and what reminders are due, each of which is a
-    line already. A line begins with the handle, by which a tool takes a memory. It names who said
-    it, unless that was the user, and where it comes from, if that is doubtful. Each memory stands
-    once, and so do pins that say the same. What could end the fence, or pass for a handle, is
-    written in another way, and further lines of a memory are indented; all else is verbatim. With
-    `now` the text tells which day it is, and days are those of its zone. With what was `asked`,
-    long messages are cut to what they say about it, the more the further down.
+    Pinned memories stand first. Then come conversations, the newest day first and each conversation
+    in its order, then lessons, then `intended` and the reminders that are due; these two are lines
+    already. A line begins with the handle, by which a tool takes a memory. It names the speaker,
+    unless that was the user, and a doubtful source. Each memory stands once, and so do pins with
+    the same text. A text that could end the fence, or pass for a handle, is escaped, and further
+    lines of a memory are indented; all else is verbatim. With `now` the text names the day, and
+    days are those of its zone. With `asked`, the question, long messages are cut to the sentences
+    that share its words, the more the further down.
 
     Example:
         ```python
@@ -106,7 +106,7 @@ def recalled_text(
 
 
 def titled_text(sections: Iterable[tuple[str, Sequence[Recollection]]]) -> str:
-    """Write memories as one text for a prompt, a section for each title; nothing if there are none.
+    """Render memories as one text for a prompt, under titles; empty if there are none.
 
     Sections and their memories stand in the given order, each memory with its day, its speaker and
     its source.
@@ -121,7 +121,7 @@ def titled_text(sections: Iterable[tuple[str, Sequence[Recollection]]]) -> str:
 
 
 def _write_fence(sections: Iterable[tuple[str, Sequence[str]]], today: str = "") -> str:
-    """Write lines below their heads, but for those heads that have none, inside one fence."""
+    """Write lines below their heads inside one fence; a head without lines is left out."""
     parts = [line for head, lines in sections if lines for line in (head, *lines)]
     head = f"{prompts.RECALLED_HEAD} {today}".rstrip()
     return "\n".join([head, *parts, prompts.RECALLED_TAIL]) if parts else ""
@@ -137,17 +137,17 @@ def _checked_memories(recollections: Iterable[Recollection], what: str) -> list[
 def _lines_by_day(
     ranked: Sequence[Recollection], zone: tzinfo | None, now: datetime | None, asked: str | None
 ) -> list[str]:
-    """Write memories in lines, the newest day first; they are given best first.
+    """Write ranked memories in lines, the newest day first.
 
-    Within a day the latest conversation stands first, and what was said in it in its order: an
-    answer follows what was said at the same moment.
+    Within a day the latest conversation stands first, each in its order: an answer follows what was
+    said at the same moment.
     """
     today = None if now is None else now.date()
     latest: dict[tuple[date, object], datetime] = {}
     lines = []
     for place, memory in enumerate(ranked):
         day = _day_of(memory.when, zone)
-        # without a session a memory stands by itself
+        # a memory without a session is a conversation by itself
         talk = (day, memory.session_id or memory.place)
         latest[talk] = max(memory.when, latest.get(talk, memory.when))
         answers = (memory.speaker or "").lower() in ASSISTANT_ROLES
@@ -194,19 +194,18 @@ def long_day(day: date) -> str:
 
 
 def _day_of(moment: datetime, zone: tzinfo | None) -> date:
-    """The day of a moment in that time zone; as it was given without one."""
+    """Return the day of a moment in the time zone; without a zone, the day that it names."""
     return (moment if zone is None else moment.astimezone(zone)).date()
 
 
 def _format_line(form: str, memory: Recollection) -> str:
-    """Write a memory as a line of that form."""
     return form.format_map(
         {**layout_fields(memory), "content": indent_lines(escape_fences(memory.content))}
     )
 
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
-    """A system message that ends with what was recalled; the given one is left as it is."""
+    """Return a system message that ends with the recalled text; the given one is not changed."""
     checked_instance(text, str, "text")
     if system is not None:
         checked_instance(system, SystemMessage, "system")
@@ -221,10 +220,10 @@ def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | No
 
 
 def escape_fences(text: str) -> str:
-    """Write text as data: what could begin or end a fence, or pass for a handle, is escaped.
+    """Escape what could begin or end a fence, or pass for a handle.
 
-    A `<` becomes `&lt;` there and a `[` becomes `&#91;`; all else is verbatim. Characters that are
-    not seen hide neither, nor do wide ones.
+    A `<` becomes `&lt;` there and a `[` becomes `&#91;`; all else is verbatim. Invisible or wide
+    characters hide neither.
     """
     if not _OPENING.search(text):
         return text
@@ -240,23 +239,23 @@ def escape_fences(text: str) -> str:
 
 
 def clean_label(text: str) -> str:
-    """Text as a label of a fence: what could end it, or the line, is a space."""
+    """Return a text as a label: characters that could end the fence or the line become spaces."""
     return _NOT_IN_A_LABEL.sub(" ", text).strip()
 
 
 def short_label(text: str) -> str:
-    """Text as a short label: a name, a type or a source, of which nothing else is expected."""
+    """Return a text as a short label, such as a name, a type or a source."""
     label = clean_label(text)
     return label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…"
 
 
 def indent_lines(text: str) -> str:
-    """Text as one entry of a list: its further lines are indented, so that none begins another."""
+    """Indent the further lines of a text, so that none begins another entry of a list."""
     return _LINES.sub(_INDENT, text)
 
 
 def layout_fields(memory: Recollection) -> dict[str, str]:
-    """What a layout can say of a memory beside its content."""
+    """Return the fields of a memory that a layout can show beside its content."""
     speaker = memory.speaker or prompts.UNKNOWN_SPEAKER
     return {
         "handle": f"{bracket_handle(memory.handle)} ",
@@ -273,13 +272,13 @@ def layout_fields(memory: Recollection) -> dict[str, str]:
 
 
 def _plain_character(character: str) -> str:
-    """A character in its plain form, if that is one character as well."""
+    """Return a character in its plain form, if that is one character as well."""
     plain = character if character.isascii() else normalize("NFKC", character)
     return plain if len(plain) == 1 else character
 
 
 def _describe_origin(memory: Recollection) -> str:
-    """Say whose word a memory is and if it is doubtful, unless that goes without saying."""
+    """Name the source of a memory and say if it is doubtful, unless it is a person's own word."""
     source, trust = source_of(memory.value), trust_of(memory.value)
     since = prompts.RECALLED_OUTDATED if memory.outdated else ""
     own = source == Source.AGENT and (memory.speaker or trust >= _DOUBTED)
@@ -289,30 +288,29 @@ def _describe_origin(memory: Recollection) -> str:
     return template.format(source=short_label(source)) + since
 
 
-# What a long message says about a question
+# Excerpts of long messages
 
 LONGEST_ANSWER: Final = 180
-"""Characters that are shown of what an assistant said. In lives (`benchmarks/data/life.jsonl`) as
-many questions are answered as by whole answers, and with 160 as good as all."""
+"""Characters shown of an assistant's message. In lives (`benchmarks/data/life.jsonl`) as many
+questions are answered as by whole answers, and with 160 as good as all."""
 LONGEST: Final = (1000, 1000, 300, 140, 100)
-"""Characters that are shown of what others said, the best first. In lives six memories at full
-length answer one question of 150 more, and take 9 tokens more each."""
+"""Characters shown of other messages, the best first. In lives six memories at full length answer
+one question of 150 more, and take 9 tokens more each."""
 
 _LEFT_OUT: Final = "…"
 _WORD: Final = re.compile(r"\w+")
 
 
 def excerpt(text: str, asked: str, most: int) -> str:
-    """The sentences of a text that share most words with what is asked, in their order.
+    """Cut a text to the sentences that share most words with the question, in their order.
 
-    They have `most` characters together, and `…` stands for what is left out; of sentences that
-    share as much, the first ones are taken. Of a sentence that alone is longer, what stands around
-    its first such word is taken. A text that is no longer is returned as it is.
+    They have `most` characters together, and `…` stands for each gap; of equal sentences the first
+    are taken. If the best sentence alone is longer, it is cut to the text around the first shared
+    word. A text of `most` characters or fewer is returned unchanged.
 
     Example:
         >>> excerpt("Tea is fine. Coffee at ten. Sleep well.", "When is coffee?", 20)
         '… Coffee at ten. …'
-
     """
     if len(text) <= most:
         return text
@@ -335,7 +333,7 @@ def _word_overlap(part: str, sought: frozenset[str]) -> float:
 
 
 def _window(part: str, sought: frozenset[str], most: int) -> str:
-    """Cut a sentence that is too long to the text around the first word that is sought."""
+    """Cut a sentence that is too long to the text around the first shared word."""
     hits = (
         match.start() for match in _WORD.finditer(part) if sought & frozenset(exact_words(match[0]))
     )

@@ -1,8 +1,8 @@
-"""The candidates of a recall, and how well each answers the question: one match in 0…1.
+"""Score the candidates of a recall: how well each answers the question, as a match in 0…1.
 
-It is made of fourteen features and fitted weights. These ship in `weights/`, a file a model of
-embeddings, as nearness differs between them, and one for all others. They were fitted by
-`benchmarks/fit.py` on real meetings (QMSum, MIT licence), and on lives with an assistant, facts
+A match is made of fourteen features and fitted weights. The weights ship in `weights/`, a file for
+each embedding model, as nearness differs between models, and one for all others. They were fitted
+by `benchmarks/fit.py` on real meetings (QMSum, MIT licence), and on lives with an assistant, facts
 that stand by themselves, conversations and assistant logs of `benchmarks/data`; a user's own data
 refits them with the same script.
 """
@@ -40,9 +40,9 @@ from langmem_tiers.recall.question import Question, days_from_nearest, leading_d
 
 
 class Candidate(NamedTuple):
-    """A memory that may answer the question, with the evidence for it.
+    """Memory that may answer the question, with the evidence for it.
 
-    A row of recall, recall_newest or find; the columns are in this order.
+    It is a row of the statements recall, recall_newest and find; columns are in this order.
     """
 
     tenant: str
@@ -56,18 +56,18 @@ class Candidate(NamedTuple):
     ttl_minutes: float | None
     id: int
     cosine: float | None
-    """To the query, in -1…1; None for a memory without a vector."""
+    """Cosine to the query, in -1…1; None for a memory without a vector."""
     around: float | None
-    """The mean cosine of it and its neighbours: two turns before it to two after it. What has no
-    turn, or was stored among what nobody said or asked, has none but itself, here and below."""
+    """Mean cosine of the memory and its neighbours: two turns before it to two after it. A memory
+    without a turn, or stored among notes, is its only neighbour, here and below."""
     own: float | None
     """BM25 of its own words."""
     window: float | None
-    """BM25 of its words and those of its neighbours, without regard to their length."""
+    """BM25 of its words and those of its neighbours, whatever their length."""
     before: float | None
     """BM25 of the turn before it."""
     words_around: int | None
-    """Distinct words of all of them, stop words left out."""
+    """Distinct words of the memory and its neighbours, without stop words."""
     speaker: str | None
     occurred_at: datetime | None
     access_count: int
@@ -78,50 +78,50 @@ class Candidate(NamedTuple):
     outdated: bool = False
     """True if it came from a superseded memory."""
     replaced: Sequence[str] | None = None
-    """The handle and the moment of the memory that it took the place of last."""
+    """Handle and moment of the memory that it replaced last."""
 
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
-        """Its namespace and key."""
+        """Return its namespace and key."""
         return decode_namespace(self.tenant, self.namespace), self.key
 
     @property
     def session(self) -> str | None:
-        """The session it was said in."""
+        """Return the id of the session that it was said in."""
         session = self.value.get("session_id")
         return session if isinstance(session, str) else None
 
 
 _KEY, _VALUE, _COSINE = map(Candidate._fields.index, ("key", "value", "cosine"))
 _NEAR = slice(_COSINE, _COSINE + 2)
-"""Both cosines, which are distances in a row."""
+"""Columns of both cosines, which are distances in a row."""
 _PLACE = itemgetter(*map(Candidate._fields.index, ("namespace", "key", "id")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchFacts:
-    """What is true of everything that was searched."""
+    """Facts about everything that was searched."""
 
     memories: float = 0.0
     sought: float = 0.0
-    """The idf of the query's words, names of speakers left out, added up."""
+    """Sum of the idf of the query's words, names of speakers left out."""
     known: float = 0.0
-    """That of those that occur."""
+    """Sum of the idf of those words that occur."""
     best_cosine: float = 0.0
     speakers: tuple[str, ...] = ()
     known_names: frozenset[str] = frozenset()
-    """Those of the question's names that occur."""
+    """Names of the question that occur."""
 
 
 def read_candidates(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
-    """The candidates in these rows, in their order."""
+    """Return the candidates in these rows, in their order."""
     candidates = []
     for row in rows:
         if row[_KEY] is not None:
             near = list(row[_NEAR])
             for place, away in enumerate(near):
                 near[place] = None if away is None else distance.cosine(away)
-            # Recalls that earlier releases recorded do not have the last ones.
+            # Recalls that earlier releases recorded lack the last columns.
             candidates.append(Candidate(*row[: _NEAR.start], *near, *row[_NEAR.stop :]))
     return candidates
 
@@ -129,9 +129,9 @@ def read_candidates(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
 def read_candidates_and_facts(
     rows: Sequence[Row], distance: Distance
 ) -> tuple[list[Candidate], SearchFacts]:
-    """The candidates, in the order of their keys, and the facts of what was searched.
+    """Return the candidates, ordered by key, and the facts about what was searched.
 
-    The row without a key tells of these.
+    The row without a key holds the facts.
     """
     candidates = read_candidates(rows, distance)
     candidates.sort(key=_PLACE)
@@ -151,13 +151,13 @@ def read_candidates_and_facts(
 
 
 _LARGEST = 1e9
-"""What is stored as a larger number is no importance and no boost."""
+"""Bound on numbers of a value: a larger one is read as no importance and no boost."""
 
 
 def to_recollection(
     candidate: Candidate, match: float, evidence: Mapping[str, float]
 ) -> Recollection:
-    """A candidate as what users see; what a value does not hold in the right form is left out."""
+    """Make a recollection of a candidate; fields of a wrong type are left out."""
     value, was = candidate.value, candidate.replaced
     memory_type, fields = value.get("memory_type"), {}
     for name, read in _FIELD_READERS.items():
@@ -216,34 +216,35 @@ _FIELD_READERS: Mapping[str, Callable[[object], Any]] = {
     "metadata": lambda value: value if isinstance(value, dict) else {},
     "success_metrics": lambda value: value if isinstance(value, dict) else {},
 }
-"""What a recollection takes from the value if it is there, and how each is read."""
+"""Fields that a recollection takes from the value, each with its reader."""
 
 
-# How well a candidate answers
+# Scores
 
 _NAMED = re.compile(
     r"(?:[\[(][^\])\n]{1,40}[\])] ?)?([^\W\d_][\w.'\u2019-]{0,30}(?: [\w.'\u2019-]{1,30}){0,2}): \S"
 )
-"""How a text begins that says who said it, such as `Ann: I am back`: a name of up to three words
-and a colon, behind when it was if that stands in brackets."""
+"""Beginning of a text that names its speaker, such as `Ann: I am back`: a name of up to three words
+and a colon, perhaps behind a time in brackets."""
 K1 = 1.2
 """BM25's saturation, as in the statement."""
 _HALF_WINDOW = 100
 """Words in five turns at which neighbours count half: they matter in short talk."""
 _DAYS_AFTER = 10.0
 _DAYS_BEFORE = 4.0
-"""People tell what happened in the days after it, and seldom announce it long before."""
+"""Decay in days: people tell what happened in the days after it, and seldom announce it long
+before."""
 _LEAST_COSINE = 0.1
 _NEAREST = 3
-"""Memories of a session that say how near it is as a whole."""
+"""Memories of a session whose mean nearness is the session's."""
 _SURE = 0.05
-"""A chance that says as much as any can."""
+"""Least chance of small talk that still counts."""
 _EXPONENT = 700.0
-"""About as large as a float's exponent may be."""
+"""Largest exponent of a float, about."""
 _OWN = 0
 _KIND = slice(5, 9)
-"""Features, from "named" to "date", that fit a kind of question: they order candidates and say
-nothing of the level."""
+"""Features, from "named" to "date", that fit a kind of question: they order candidates and do not
+change the level."""
 
 _SENTENCE_END = re.compile(r"[.!?]+")
 _MARKS = "'\"\u2019\u201c\u201d.,;:!?()[]{}<>-–—/\\*_~`@#$%^&+=|…\n\t"
@@ -268,24 +269,25 @@ _IN_PHRASES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """The fitted numbers."""
+    """Fitted weights."""
 
     features: Mapping[str, float]
     match: Mapping[str, float]
-    """How a score becomes a chance, which keeps its order."""
+    """Weights that turn a score into a chance and keep its order."""
     alone: Mapping[str, float]
-    """How that of what stands by itself becomes the chance by which a floor leaves it out."""
+    """Weights of the chance by which a floor drops a memory that stands by itself."""
     lesson: Mapping[str, float]
-    """The same of reflexions, in which nearness and the words asked count by themselves as well."""
+    """Weights of the chance of a reflexion; nearness and the words asked count by themselves as
+    well."""
     helps: Mapping[str, float]
-    """Of what `recall.ranking` measures."""
+    """Weights of `ranking.HELP_FEATURES`."""
     meaning: Sequence[float] = ()
-    """What each number of a question's vector says of whether memory helps; none for a model that
+    """Weight of each number of a question's vector: whether memory helps. Empty for a model that
     the fit does not know."""
 
 
 def weights_for_model(model: str) -> Weights:
-    """The weights that ship with the package, for a model of `local_index` or for `other` ones."""
+    """Return the shipped weights for a model of `local_index`, or for `other` ones."""
     return _shipped_weights(model if model in MODELS else OTHER)
 
 
@@ -295,7 +297,7 @@ def _shipped_weights(name: str) -> Weights:
 
 
 def read_weights(text: str) -> Weights:
-    """Weights as `benchmarks/fit.py` writes them, in JSON.
+    """Read weights as `benchmarks/fit.py` writes them, in JSON.
 
     Raises:
         ConfigurationError: for anything else.
@@ -334,25 +336,25 @@ FEATURES = (
     "unspoken",
     "alike",
 )
-"""The features in their order."""
+"""Features in their order."""
 CHANCE = ("level", "gap", "bias")
-"""What a chance is made of: the score, and how far it is below the best: it keeps their order."""
+"""Terms of a chance: the score, and how far it is below the best. They keep the order."""
 BY_ITSELF = ("level", "gap", "near", "bias")
-"""The same of what stands by itself, where a floor is to leave it out: its own nearness counts."""
+"""Terms for a memory that stands by itself, where a floor may drop it: its own nearness counts."""
 OF_LESSONS = ("level", "gap", "near", "words", "bias")
 MODELS = ("local", "minilm", "multilingual")
 OTHER = "other"
 
 
 class ScoredCandidate(NamedTuple):
-    """How well a candidate answers: a calibrated chance that it is evidence, in 0…1, and why."""
+    """Candidate with its match: the calibrated chance, in 0…1, that it is evidence."""
 
     candidate: Candidate
     match: float
     evidence: Mapping[str, float]
-    """What each feature adds to the score, those that add nothing left out."""
+    """Contribution of each feature to the score, without those that add nothing."""
     alone: float | None
-    """The chance by which a floor goes for what stands by itself; None for all else."""
+    """Chance by which a floor judges a memory that stands by itself; None for others."""
 
 
 def score_candidates(
@@ -364,9 +366,9 @@ def score_candidates(
     *,
     most: int | None = None,
 ) -> list[ScoredCandidate]:
-    """Judge all candidates of one question; the best of them, or all, by their match.
+    """Score all candidates of one question and return the best, or all, by their match.
 
-    `alike` is the `likeness` of each, if there is one.
+    `alike` is the word similarity of each candidate, if there is one.
     """
     measured = candidate_features(candidates, question, searched, alike)
     if not measured:
@@ -379,11 +381,11 @@ def score_candidates(
     for candidate, score, parts in zip(candidates, scores, measured, strict=True):
         terms = (score - kind, score - top, candidate.cosine or 0.0, parts[_OWN])
         memory_type = candidate.value.get("memory_type")
-        # nothing around it counts
+        # it has no neighbours that count
         alone = candidate.session is None and candidate.around == candidate.cosine
         if memory_type == REFLEXION:
             fitted, alone = weights.lesson, False
-        elif memory_type == PROSPECTIVE and alone:  # what is intended is met by itself
+        elif memory_type == PROSPECTIVE and alone:  # an intention stands by itself
             fitted = weights.alone
         else:
             fitted = weights.match
@@ -405,20 +407,20 @@ def score_candidates(
 def _evidence_probability(
     fitted: Mapping[str, float], level: float, gap: float, near: float, words: float
 ) -> float:
-    """How likely a candidate is evidence, if memory helps with the question at all."""
+    """Return the chance that a candidate is evidence, if memory helps with the question."""
     speaks = fitted["level"] * level + fitted["gap"] * gap + fitted.get("near", 0.0) * near
     speaks += fitted.get("words", 0.0) * words
     return 1 / (1 + math.exp(-max(speaks + fitted["bias"], -_EXPONENT)))
 
 
 class WordVectors(Protocol):
-    """What has a vector for each word, such as `LocalEmbeddings`."""
+    """Vectors of single words, such as `LocalEmbeddings` has."""
 
     def alike(self, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
-        """How alike the words of each text are to those asked, near 0…1."""
+        """Compare the words of each text with those asked; near 0…1."""
 
     def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
-        """Tell whether the words of each pair can stand for each other, as "my" and "your"."""
+        """Tell whether the words of each pair can replace each other, as "my" and "your"."""
 
 
 def word_similarities(
@@ -427,11 +429,11 @@ def word_similarities(
     searched: SearchFacts,
     words: WordVectors | None,
 ) -> list[float]:
-    """How alike each candidate's words are to the question's; 0 for all without `words`.
+    """Compare each candidate's words with the question's; 0 for all without `words`.
 
-    Each word of a question is met by the word of a memory that is nearest to it by the vectors of
-    single words, and counts as much as its own vector is long: what is rare has a long one. What
-    all memories of somebody share, a name, says nothing and is left out.
+    Each word of the question is matched with the memory's nearest word by the vectors of single
+    words, and counts as much as its own vector is long: rare words have long ones. Names of
+    speakers are left out, as all memories of a speaker share them.
     """
     every = distinct_words(question.text)
     if words is None or not every:
@@ -449,7 +451,7 @@ def candidate_features(
     searched: SearchFacts,
     alike: Sequence[float] = (),
 ) -> list[tuple[float, ...]]:
-    """The evidence for each candidate in the order of FEATURES, each part in a range near 0…1."""
+    """Return the features of each candidate in the order of FEATURES, each near 0…1."""
     best = max(searched.best_cosine, _LEAST_COSINE)
     reach = max(searched.sought * (K1 + 1), 1e-9)
     near: list[float] = []
@@ -457,9 +459,9 @@ def candidate_features(
     in_session: dict[str | int, list[float]] = defaultdict(list)
     for n, candidate in enumerate(candidates):
         near.append((candidate.cosine or 0.0) / best)
-        sessions.append(candidate.session or n)  # without one each is by itself
+        sessions.append(candidate.session or n)  # a memory without a session is one by itself
         in_session[sessions[n]].append(near[n])
-    # How near its session is as a whole.
+    # nearness of each session as a whole
     together = {session: fmean(nlargest(_NEAREST, some)) for session, some in in_session.items()}
     rows: list[tuple[float, ...]] = []
     for n, candidate in enumerate(candidates):
@@ -493,7 +495,7 @@ def candidate_features(
 
 
 def _informativeness(candidate: Candidate, speaker: str) -> float:
-    """1 for what surely tells something, -1 for small talk, 0 for what an assistant said."""
+    """Return 1 for a sure statement, -1 for small talk, 0 for an assistant's message."""
     if speaker.lower() in ASSISTANT_ROLES:
         return 0.0
     if (talk := small_talk_chance(candidate.value)) is None:
@@ -503,7 +505,7 @@ def _informativeness(candidate: Candidate, speaker: str) -> float:
 
 
 def names_time(text: str) -> bool:
-    """Whether a text has words of time: "yesterday", "in May", "two hours", a year, a date."""
+    """Tell whether a text has words of time: "yesterday", "in May", "two hours", a year, a date."""
     text = text.lower()
     words = set(text.translate(_TO_SPACE).split())
     if not words.isdisjoint(_TIME_WORDS) or any(map(_DATE.fullmatch, words)):
@@ -512,7 +514,7 @@ def names_time(text: str) -> bool:
 
 
 def _date_closeness(candidate: Candidate, question: Question) -> float:
-    """1 in the time the question names, falling off slowly after it and fast before it."""
+    """Return 1 in the time that the question names; it falls slowly after it and fast before it."""
     when = (
         candidate.occurred_at.date()
         if candidate.occurred_at

@@ -1,9 +1,9 @@
-"""Whether a message to an assistant only talks, and whether it needs memory, by its words.
+"""Classify a message to an assistant by its words: small talk, and the need for memory.
 
-Two logistic regressions over the words of a sentence, their pairs, how it begins and ends, how long
-it is, and how many of its words are rare. They order what is shown, and raise or lower its floor;
+Two logistic regressions use the words of a sentence, their pairs, how it begins and ends, its
+length, and how many of its words are rare. They order what is shown, and raise or lower its floor;
 nothing is stored, changed or ended by them. Their weights ship as the model `means`: a fit by
-`benchmarks/fit_means.py` on messages by many hands. They know mostly English: of what is told in
+`benchmarks/fit_means.py` on messages by many hands. They know mostly English: for a message in
 another language neither is found, as most of its words are rare.
 
 Example:
@@ -29,36 +29,36 @@ from langmem_tiers.core import linear_model
 from langmem_tiers.core.reading import BIAS, head_and_tail, split_sentences, tokens
 
 _LETTERS: Final = 8
-"""Of a word, those that count."""
+"""Letters kept of each word."""
 _RARE, _NAME = "~", "~~"
-"""A word that has no weight of its own, and one that is written like a name: neither is a token."""
+"""Token class of a word without a weight, and of one that is written like a name."""
 _LENGTHS: Final = (1, 3, 6, 12)
 _MOST_RARE: Final = 4
 _MOST: Final = 7.0
-"""Of the logarithm of odds: one in a thousand."""
+"""Bound on the logarithm of odds: one in a thousand."""
 
 
 class MessageIntent(NamedTuple):
-    """How likely it is that a message does each of these."""
+    """Chances, or logarithms of odds, of each intent of a message."""
 
     talk: float
-    """It tells nothing: a greeting, thanks, a reaction, a question or a request for the assistant.
-    So do all of its sentences."""
+    """Small talk: a greeting, thanks, a reaction, a question or a request for the assistant. All
+    sentences of the message are."""
     needs: float
-    """It asks for something that was told before, or that is to be made with that in mind."""
+    """Need for memory: it asks for something told before, or for work that has to respect that."""
 
 
 def classify_message(text: str) -> MessageIntent:
-    """What a message does, by its sentences; one without a word tells nothing."""
+    """Return the chances of a message's intents; one without a word is small talk."""
     likely, _ = _message_logits(head_and_tail(text))
     talk, need = map(clamp_logit, likely)
     return MessageIntent(1 / (1 + math.exp(-talk)), 1 / (1 + math.exp(-need)))
 
 
 def memory_need(text: str) -> float:
-    """Whether a question needs memory, as the logarithm of odds; 0 if its words do not say so.
+    """Return the logarithm of odds that a question needs memory; 0 if its words are unknown.
 
-    What rather needs none needs it the less, the surer it only talks.
+    A question that likely needs none needs it the less, the surer it is small talk.
     """
     likely, strange = _message_logits(head_and_tail(text))
     if strange:
@@ -68,15 +68,15 @@ def memory_need(text: str) -> float:
 
 
 def clamp_logit(score: float) -> float:
-    """A score that no chance goes beyond."""
+    """Bound a logarithm of odds."""
     return max(min(score, _MOST), -_MOST)
 
 
 @lru_cache(maxsize=2_000)
 def _message_logits(text: str) -> tuple[MessageIntent, bool]:
-    """The logarithm of the odds of each, and whether the text is strange.
+    """Return the logarithms of odds of a message, and whether its words are mostly unknown.
 
-    Each goes by the sentence that says most of it, but for talk, which all are to be.
+    The need is that of the neediest sentence; the message is small talk only if all sentences are.
     """
     weights = shipped_weights()
     token_lists = tokenize_sentences(text, weights)
@@ -96,7 +96,7 @@ def _message_logits(text: str) -> tuple[MessageIntent, bool]:
 
 
 def is_mostly_unknown(token_lists: Iterable[Sequence[str]]) -> bool:
-    """Whether no sentence is a question, or mostly of known words: they may tell anything."""
+    """Tell whether no sentence is a question or mostly of known words: they may say anything."""
     return all(
         "?" not in named and _count_rare(named) > sum(map(str.isalpha, named))
         for named in token_lists
@@ -108,7 +108,7 @@ def _count_rare(named: Sequence[str]) -> int:
 
 
 def tokenize_sentences(text: str, vocabulary: Collection[str]) -> list[list[str]]:
-    """The words of each sentence of a text that has a word or a sign, as they count."""
+    """Return the token classes of each sentence that has a word or a sign."""
     return [
         named
         for sentence in split_sentences(text)
@@ -117,7 +117,7 @@ def tokenize_sentences(text: str, vocabulary: Collection[str]) -> list[list[str]
 
 
 def tokenize_sentence(sentence: str, vocabulary: Collection[str]) -> list[str]:
-    """Each word as it counts: in small letters if it is known, else as a rare one or a name."""
+    """Return the class of each word: itself in small letters if known, else rare or a name."""
     named = []
     for place, token in enumerate(tokens(sentence)):
         word = token[:_LETTERS].lower()
@@ -126,7 +126,7 @@ def tokenize_sentence(sentence: str, vocabulary: Collection[str]) -> list[str]:
 
 
 def sentence_features(named: Sequence[str]) -> frozenset[str]:
-    """What counts of a sentence of these words."""
+    """Return the features of a sentence with these token classes."""
     pairs = map(" ".join, pairwise(named))
     begins = (f"^ {' '.join(named[:count])}" for count in (1, 2, 3))
     size = sum(len(named) > most for most in _LENGTHS)
@@ -136,7 +136,7 @@ def sentence_features(named: Sequence[str]) -> frozenset[str]:
 
 @cache
 def shipped_weights() -> Mapping[str, MessageIntent]:
-    """The weights that ship, by feature."""
+    """Return the shipped weights by feature."""
     return {
         name: MessageIntent(*row)
         for name, row in linear_model.read_weights(files(__package__), "means").items()

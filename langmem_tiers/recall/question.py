@@ -1,7 +1,7 @@
-"""What a question says about its answer: who, when, and which side of the talk.
+"""Read a question's clues about its answer: who, when, and which side of the conversation.
 
-An earlier asking of it says what was asked and nothing more, and is no answer. The statement
-`recall` goes by the same rule, in the database, so that none takes an answer's place.
+A repeated question holds no answer. The statement `recall` goes by the same rule, in the database,
+so that no repetition takes an answer's place.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _HEADING = 40
 """Characters at the beginning of a text in which its date stands."""
 _MONTH_DAYS = 31
 _SOME_DAY = date(2000, 1, 1)
-"""From which relative times are counted where none of them is wanted."""
+"""Day from which relative times are counted where none of them is wanted."""
 
 
 class DayRange(NamedTuple):
@@ -86,7 +86,7 @@ class DayRange(NamedTuple):
 
 
 class NamedDate(NamedTuple):
-    """A time as a question names it; what it leaves open is None."""
+    """Date as a question names it; parts that it leaves open are None."""
 
     year: int | None
     month: int | None
@@ -95,29 +95,29 @@ class NamedDate(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a question says of itself, read once."""
+    """Clues of a question, read once."""
 
     text: str
     asks: bool
-    """Whether it is a question at all."""
+    """True for a question, False for a statement."""
     about_assistant: bool
     wants_time: bool
     times: tuple[DayRange | NamedDate, ...]
     days: tuple[DayRange, ...]
-    """The days that it names, up to a month each; without a year, of this one and the last."""
+    """Days that it names, in ranges of up to a month; without a year, of this year and the last."""
     words: frozenset[str]
     names: frozenset[str]
     """Capitalised words inside its sentences, in lower case."""
 
     @cached_property
     def needs(self) -> float:
-        """Whether its words say that it needs memory, as the logarithm of odds; 0 if neither."""
+        """Return the logarithm of odds that its words need memory; 0 if they are unknown."""
         return memory_need(self.text)
 
 
 @lru_cache(maxsize=256)
 def read_question(text: str, today: date) -> Question:
-    """Read a question that is asked on that day."""
+    """Read a question asked on that day."""
     lower = text.lower()
     times = tuple(_find_times(lower, today))
     return Question(
@@ -134,7 +134,7 @@ def read_question(text: str, today: date) -> Question:
 
 @lru_cache(maxsize=1024)
 def name_words(speaker: str) -> frozenset[str]:
-    """The words by which a speaker can be named; roles are no names."""
+    """Return the words by which a speaker can be named; roles are no names."""
     if speaker.lower() in ROLES:
         return frozenset()
     words = re.findall(r"[a-z]+", speaker.lower())
@@ -142,7 +142,7 @@ def name_words(speaker: str) -> frozenset[str]:
 
 
 def days_from_nearest(times: Iterable[DayRange | NamedDate], when: date) -> int | None:
-    """Days from the nearest of these times to `when`, negative before it, 0 within it.
+    """Return the days from the nearest of these times to `when`: negative before, 0 within it.
 
     A time without a year stands for the nearest such time.
     """
@@ -164,7 +164,7 @@ def _named_days(times: Iterable[DayRange | NamedDate], today: date) -> Iterator[
 
 
 def leading_date(text: str) -> date | None:
-    """The day that a text names as it begins, such as `[8 May 2023] …`; None if it does not."""
+    """Return the day that begins a text, such as `[8 May 2023] …`, or None."""
     for time in _find_times(text[:_HEADING].lower(), _SOME_DAY):
         if isinstance(time, NamedDate) and time.year and time.month:
             return next((days.first for days in _day_ranges(time, ())), None)
@@ -172,7 +172,7 @@ def leading_date(text: str) -> date | None:
 
 
 def _find_times(text: str, today: date) -> list[DayRange | NamedDate]:
-    """Days that are named; where none is, months; where none is, years; and all relative ones."""
+    """Return the days that are named, else months, else years; and all relative times."""
     days = [NamedDate(_int(m[3]), _MONTH[m[2]], int(m[1])) for m in _DAY_MONTH.finditer(text)]
     days += [NamedDate(_int(m[3]), _MONTH[m[1]], int(m[2])) for m in _MONTH_DAY.finditer(text)]
     days += [NamedDate(int(m[1]), int(m[2]), int(m[3])) for m in _ISO_DAY.finditer(text)]
@@ -199,7 +199,7 @@ def _find_relative_days(text: str, today: date) -> Iterator[DayRange]:
             back = (today.weekday() - WEEKDAYS.index(m[5]) - 1) % 7 + 1
             day = today - timedelta(days=back)
             yield DayRange(day, day)
-        else:  # months and years are as vague as they are
+        else:  # a time in months or years is as vague as its unit
             length = {"day": 1, "week": 7, "month": 30, "year": 365}[m[7]]
             number = _NUMBERS.get(m[6]) or int(m[6])
             middle = today - timedelta(days=min(number * length, 36_500))
@@ -209,7 +209,7 @@ def _find_relative_days(text: str, today: date) -> Iterator[DayRange]:
 
 
 def _period(unit: str, today: date, *, back: bool) -> DayRange:
-    """This week (from Monday), month or year so far, or the one before."""
+    """Return this week (from Monday), month or year so far, or the one before."""
     if unit == "week":
         first = today - timedelta(days=today.weekday() + 7 * back)
         return DayRange(first, first + timedelta(days=6))
@@ -221,7 +221,7 @@ def _period(unit: str, today: date, *, back: bool) -> DayRange:
 
 
 def _day_ranges(time: DayRange | NamedDate, years: Sequence[int]) -> Iterator[DayRange]:
-    """The days that a time means, in these years if it names none; none out of the calendar."""
+    """Yield the days that a time means, in these years if it names none."""
     if isinstance(time, DayRange):
         yield time
         return
@@ -241,12 +241,12 @@ MARKS: Final = (
     ".,;:!?\"'`()[]{}<>*_…“”„‘’‚«»‹›¿¡"  # noqa: RUF001 - marks of other scripts
     "\u3001\u3002\uff0c\uff1a\uff01\uff1f\u061f\u060c"
 )
-"""What makes no difference between two askings."""
+"""Marks that make no difference between two askings of a question."""
 _QUESTION_MARKS: Final = frozenset("?\uff1f\u061f")
 REMINDER_SET: Final = "reminder_set"
-"""The field of what was said in a turn in which a model set a reminder: True."""
+"""Field that is True for a message of a turn in which a model set a reminder."""
 TALKS: Final = 0.5
-"""From here on it is small talk, and answers no question."""
+"""Chance from which on a message is small talk, and answers no question."""
 FACTS: Final = [
     *("content", "text", "memory_type", "tags", "project_id", "session_id", "agent_id", "speaker"),
     *("role", "turn", "occurred_at", "valid_from", "valid_to", "importance", "entities", "source"),
@@ -258,15 +258,15 @@ _NO_MARKS: Final = str.maketrans("", "", MARKS)
 
 
 def is_question(text: str) -> bool:
-    """Whether a text asks: by a question mark of any script, or by its first word."""
+    """Tell whether a text asks: by a question mark of any script, or by its first word."""
     return not _QUESTION_MARKS.isdisjoint(text) or bool(_ASKS.match(text.strip()))
 
 
 def is_repeated_question(value: Mapping[str, Any], query: str) -> bool:
-    """Whether a value is nothing but this question, by itself or behind the name of who asked it.
+    """Tell whether a value only repeats this question, perhaps behind the asker's name.
 
-    What has a field beyond what is known of any memory may carry the answer, and so may notes on
-    what nobody said.
+    A value with a field beyond those of any memory may hold the answer, and so may a note without a
+    speaker.
     """
     plain, speaker = _without_marks(query), value.get("speaker")
     has_speaker = isinstance(speaker, str) and bool(speaker)

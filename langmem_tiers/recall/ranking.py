@@ -1,9 +1,9 @@
-"""What of the matches is shown, and in which order: a floor, and ranking profiles.
+"""Rank matches: a floor drops irrelevant memories, a ranking profile orders the rest.
 
-Most of what is said to an assistant needs no memory: thanks, a sum, a joke. `helps` tells it from
-what does, by what was found, by the words asked, and by the question's vector where the model is
-one that it was fitted for; the weights are in `weights/`, fitted by `benchmarks/fit.py`. A profile
-says what a memory's match and its life count for.
+Most messages to an assistant need no memory: thanks, a sum, a joke. `probability_memory_helps`
+tells them apart by what was found, by the words asked, and by the question's vector if the fit
+knows the model; the weights are in `weights/`, fitted by `benchmarks/fit.py`. A profile weighs a
+memory's match and its life.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Terms = Mapping[str, float]
 
 
 class RankingQuery(NamedTuple):
-    """What a ranking profile knows of the question; `now` is UTC."""
+    """Facts about the question that a ranking profile sees; `now` is UTC."""
 
     now: datetime
     project_id: str | None = None
@@ -40,12 +40,12 @@ class RankingQuery(NamedTuple):
 
 
 ProfileFunction = Callable[[Recollection, RankingQuery], Terms | float]
-"""Returns the terms whose sum is the score, or the score itself."""
+"""Function that returns the terms whose sum is the score, or the score itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A way to score memories; `source` says where each of its numbers comes from.
+    """Way to score memories; `source` says where each of its numbers comes from.
 
     `terms` scores a memory by itself. `among`, if there is one, is given the memories in the
     order of those scores and returns further terms for each, which may depend on the others.
@@ -57,47 +57,47 @@ class Profile:
     among: Callable[[Sequence[Recollection], RankingQuery], Sequence[Terms]] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be asked at once."""
+        """Refuse functions that cannot be called."""
         checked_function(self.terms, f"profile {short(self.name)}")
         if self.among is not None:
             checked_function(self.among, f"`among` of profile {short(self.name)}")
 
     def __call__(self, memory: Recollection, asked: RankingQuery) -> Terms | float:
-        """The terms of one memory by itself."""
+        """Return the terms of one memory by itself."""
         return self.terms(memory, asked)
 
 
 AURORA = {"match": 0.4, "recency": 0.2, "access": 0.15, "project": 0.15}
-"""As the memory coordinator's specification has them, under "Relevance Scoring"."""
+"""Weights of the memory coordinator's specification, under "Relevance Scoring"."""
 CALIBRATED = {"match": 0.97, "recency": 0.012, "access": 0.009, "project": 0.009}
-"""The specified parts in their own proportions, adding up to 0.03, so that they decide between
+"""Specified parts in their own proportions, adding up to 0.03, so that they decide between
 near-equals only. With 0.1, recall@10 falls by 0.012 to 0.019 (docs/recall.md)."""
 CREDIT = 0.012
-"""What outcomes move in the profile "calibrated", up or down, at most: our own choice, as much as
-recency does."""
+"""Most that outcomes move a score in the profile "calibrated", up or down: our own choice, as much
+as recency does."""
 RECENCY_DAYS = 30
 """Recency is 1 for today's memories, and falls evenly to 0 in so many days."""
 FULL_ACCESSES = 10
 """Accesses from which on a memory has its full share for them."""
 REFLEXION_SHARE = 0.2
-"""What is added to a reflexion, as a share of all the rest."""
+"""Bonus of a reflexion, as a share of all its other terms."""
 
 IMPORTANCE_WEIGHT = 0.3
 """Share of importance in the profile of that name: our own choice, as for recency."""
 UNKNOWN_IMPORTANCE = 0.5
-"""What a memory without an importance counts as: the middle, our own choice."""
+"""Importance of a memory that names none: the middle, our own choice."""
 RECENCY_WEIGHT = 0.3
 """Share of recency, as specified for time-weighted retrieval."""
 DAILY_FADING = 0.1
-"""How fast recency fades: 1 / (1 + 0.1 a day), as specified for time-weighted retrieval."""
+"""Speed at which recency fades: 1 / (1 + 0.1 a day), as specified for time-weighted retrieval."""
 SUCCESS_WEIGHT = 0.3
 """Share of proven success: our own choice, as for recency."""
 BALANCE_STEP = 0.05
-"""What each memory of the same side costs the next one: our own choice of near-equal."""
+"""Cost of each memory above from the same side: our own choice of near-equal."""
 
 
 def _match_terms(weight: float, memory: Recollection) -> dict[str, float]:
-    """The match, weighted, and apart from it what the stored boost adds, if it has one."""
+    """Return the weighted match, and the gain by the stored boost, if it has one."""
     terms = {"match": weight * memory.match}
     if memory.boost != 1:
         terms["boost"] = weight * (min(memory.match * memory.boost, 1.0) - memory.match)
@@ -105,14 +105,14 @@ def _match_terms(weight: float, memory: Recollection) -> dict[str, float]:
 
 
 def _age_in_days(memory: Recollection, asked: RankingQuery) -> int:
-    """Whole days since it was recorded; 0 if that lies ahead."""
+    """Return the whole days since a memory was recorded; 0 if that lies ahead."""
     return max(0, (asked.now - memory.created_at).days)
 
 
 def _relevance_terms(weights: Mapping[str, float], credit: float = 0.0) -> ProfileFunction:
-    """The terms of the specified relevance formula, with these weights of its parts, each 0…1.
+    """Make the specified relevance formula with these weights of its parts, each 0…1.
 
-    `credit` is what outcomes count for beside them, from that much up to that much down.
+    `credit` is the weight of outcomes, from that much up to that much down.
     """
 
     def terms(memory: Recollection, asked: RankingQuery) -> Terms:
@@ -134,7 +134,7 @@ def _relevance_terms(weights: Mapping[str, float], credit: float = 0.0) -> Profi
 
 
 def time_weighted(recency_weight: float = RECENCY_WEIGHT) -> Profile:
-    """A profile in which recent memories are preferred; the weight, in 0…1, says how much.
+    """Make a profile that prefers recent memories; the weight, in 0…1, says how much.
 
     Raises:
         InvalidInputError: The weight is not in 0…1.
@@ -156,7 +156,7 @@ def time_weighted(recency_weight: float = RECENCY_WEIGHT) -> Profile:
 def _terms_with(
     name: str, weight: float, part: Callable[[Recollection, RankingQuery], float]
 ) -> ProfileFunction:
-    """The match, and beside it one other part, in 0…1, that has this weight."""
+    """Make a formula of the match and one other part, in 0…1, that has this weight."""
 
     def terms(memory: Recollection, asked: RankingQuery) -> Terms:
         return {**_match_terms(1 - weight, memory), name: weight * part(memory, asked)}
@@ -177,7 +177,7 @@ def _success(memory: Recollection, _: RankingQuery) -> float:
 
 
 def _balance(ranked: Sequence[Recollection], asked: RankingQuery) -> list[Terms]:
-    """What a memory is docked for those of its own side (the project's, or not) above it."""
+    """Dock each memory for those of its own side (the project's, or not) above it."""
     above = {True: 0, False: 0}
     terms: list[Terms] = []
     for memory in ranked if asked.project_id else ():
@@ -229,11 +229,11 @@ PROFILES: dict[str, Profile] = {
         ),
     )
 }
-"""The profiles that have a name."""
+"""Profiles by name."""
 
 
 def resolve_profile(profile: str | ProfileFunction) -> Profile:
-    """A profile by its name, a function as one, or what is one.
+    """Return a profile for a name, a function or a profile.
 
     Raises:
         InvalidInputError: It is none of these; of a name the message has the nearest one.
@@ -296,7 +296,7 @@ def _order_by_terms(
     profile: Profile,
     limit: int | None = None,
 ) -> list[Recollection]:
-    """The best by the sum of these terms; each is copied once it is known to be returned."""
+    """Return the best by the sum of their terms; only the memories returned are copied."""
     scored = []
     for memory, made in zip(memories, returned, strict=True):
         # A dict is recognised at once, any other mapping by a look-up that takes much longer.
@@ -316,7 +316,7 @@ def _order_by_terms(
 
 
 _LARGEST = 1e15
-"""A term beyond it is a mistake; below it no sum of terms overflows."""
+"""Largest term allowed: no sum of such terms overflows."""
 
 
 def _finite_term(name: object, term: object, memory: Recollection, profile: Profile) -> float:
@@ -335,46 +335,47 @@ def _finite_term(name: object, term: object, memory: Recollection, profile: Prof
     )
 
 
-# What is too little to be shown
+# The floor
 
 ABOUT: Final = 0.15
-"""The match from which on a question may be about what is intended: 85 to 97 % of those that are
+"""Match from which on a question may be about an intention: 85 to 97 % of those that are
 (docs/reminders.md)."""
 
 
 class Floor(NamedTuple):
-    """What a memory's match is to be at least: by itself, and as a share of the best one."""
+    """Least match of a memory that is shown: by itself, and as a share of the best one."""
 
     match: float = 0.0
     share: float = 0.0
     intended: float = ABOUT
-    """That of what is intended, and of what was said as a reminder was set, where no type is asked
-    for: the reminder is raised by itself."""
+    """Least match of an intention, and of a message that set a reminder, unless types are asked
+    for: reminders are raised by themselves."""
     alone: tuple[float, float] | None = None
-    """Both of what stands by itself, if they are others: of talk, what stands beside an answer
-    helps as well, a fact is all that it says."""
+    """Both for a memory that stands by itself, if they differ: a fact is all that it says, a
+    message has neighbours that help as well."""
     lesson: tuple[float, float] | None = None
-    """Both of lessons, if they are others."""
+    """Both for lessons, if they differ."""
 
     further: tuple[int, float] = (0, 1.0)
-    """So many memories at most beyond the limit, if they match as large a share of the best; what
-    was said next is among them."""
+    """Most memories beyond the limit, and the share of the best match that they need; messages that
+    follow the best are among them."""
     many: int = 0
-    """Memories that tell something from which `match` counts whole. Of fewer each is likelier
-    meant, and all of them take fewer lines: it falls with both. 0 is: always."""
+    """Number of informative memories from which on `match` counts whole. Of fewer each is likelier
+    meant, and all of them take fewer lines: the least match falls with the square of their share. 0
+    is: always whole."""
     few: int = 0
-    """Memories that tell something up to which no `share` counts: all of them may be shown."""
+    """Number of informative memories up to which no `share` counts: all may be shown."""
     goes_on: int = 0
-    """Characters up to which what was said next, after the best matches, is shown with them."""
+    """Characters up to which the message after one of the best matches is shown with it."""
     quiet: bool = False
-    """Leave out what an assistant said, but for what matches well and the answer to the best."""
+    """True to drop an assistant's messages, but for good matches and the answer to the best."""
 
     def __bool__(self) -> bool:
-        """Whether anything is left out."""
+        """Tell whether anything is dropped."""
         return bool(self.match or self.share)
 
     def least(self, best: float, among: float, *, alone: bool = False) -> float:
-        """The least match beside this best one, among so many."""
+        """Return the least match beside this best one, among so many informative memories."""
         if alone and self.alone:
             match, share = self.alone
             return max(match, share * best)
@@ -382,7 +383,7 @@ class Floor(NamedTuple):
         return max(self.match * part**2, self.share * best if among > self.few else 0.0)
 
     def least_lesson(self, best: float) -> float:
-        """The least match of a lesson, where this is the best one's."""
+        """Return the least match of a lesson, where this is the best lesson's."""
         match, share = self.lesson or (self.match, self.share)
         return max(match, share * best)
 
@@ -390,25 +391,24 @@ class Floor(NamedTuple):
 _NOTHING: Final[Mapping[Any, float]] = MappingProxyType({})
 NO_FLOOR: Final = Floor(intended=0.0)
 HELPS: Final = 0.4
-"""A question with a lesser chance that memory helps with it gets what matches well, and no more,
-where there is a floor."""
+"""Chance that memory helps below which a floor keeps good matches only."""
 STRONG: Final = 0.5
-"""What matches so well is shown, whatever is asked: our own choice. Of 132 questions of lives by
-other hands five had so small a chance, and what nobody needed for three of them matched 0.42 at
-most."""
+"""Match from which on a memory is shown, whatever is asked: our own choice. Of 132 questions of
+lives by other hands five had so small a chance, and memories that nobody needed for three of them
+matched 0.42 at most."""
 ABOUT_ANSWERS: Final = 0.6
-"""The share of the best match of what others said from which on what an assistant said is shown."""
+"""Share of the best match of other speakers from which on an assistant's message is shown."""
 ANSWERS: Final = (0.1, 0.2)
-"""The share from which on the answer to the best match is shown, and the chance that it is small
-talk from which on it is not."""
+"""Share of the best match from which on its answer is shown, and the chance of small talk from
+which on it is not."""
 DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.005, 0.03), lesson=(0.1, 0.5), many=13)
 TURN_FLOOR: Final = DEFAULT_FLOOR._replace(
     share=0.12, further=(5, 0.25), few=5, goes_on=200, quiet=True
 )
-"""What a model is shown with each call, beside a limit of 5: a question that many memories answer
-gets ten. These numbers, and those of answers, were chosen among some 600 on the lives of
-`benchmarks/data` and others: of 851 questions there 661 are shown what they need, in 143 tokens
-(by what went before 660, in 154)."""
+"""Floor for each call of a model, beside a limit of 5: a question that many memories answer gets
+ten. These numbers, and those of answers, were chosen among some 600 on the lives of
+`benchmarks/data` and others: of 851 questions there 661 are shown what they need, in 143 tokens (by
+what went before 660, in 154)."""
 
 HELP_FEATURES: Final = (
     "nearest",
@@ -425,7 +425,7 @@ HELP_FEATURES: Final = (
     "needs",
     "meant",
 )
-"""What is measured of a question and of what was found for it, in this order."""
+"""Features of a question and its candidates, in this order."""
 
 
 def help_features(
@@ -436,12 +436,12 @@ def help_features(
     needs: float,
     meant: float,
 ) -> tuple[float, ...]:
-    """What speaks for a question that memory can help with; most parts in a range near 0…1.
+    """Return the features that tell whether memory helps, most near 0…1.
 
-    The nearest by meaning, the third and fifth of them, and the nearest that a user said; the two
-    best by words; the share of the words that occurs; names; how many memories there are; digits;
-    and what the question by itself says, by its words (`needs`) and by its vector (`meant`), each
-    the logarithm of odds.
+    They are the nearest by meaning, the third and fifth, and the nearest that a user said; the two
+    best by words; the share of the words that occurs; names; the number of memories; digits; and
+    the question by itself, by its words (`needs`) and by its vector (`meant`), each the logarithm
+    of odds.
     """
     reach = max(searched.sought * (K1 + 1), 1e-9)
     near, own, user_near = [], [], []
@@ -472,7 +472,7 @@ def help_features(
 
 
 def is_informative(candidate: Candidate) -> bool:
-    """Whether it is no small talk, which answers nothing; what nobody said was put there."""
+    """Tell whether a candidate is no small talk; a note without a speaker is none."""
     return not candidate.speaker or (small_talk_chance(candidate.value) or 0.0) < TALKS
 
 
@@ -486,12 +486,12 @@ def drop_irrelevant(
     asked: Sequence[str] | None,
     alone: Mapping[tuple[tuple[str, ...], str], float] = _NOTHING,
 ) -> list[Recollection]:
-    """Those that match well enough, where memory is likely to help with what is asked.
+    """Drop memories that match too little; most of them if memory is unlikely to help.
 
-    What was learned may help with any text: a task tells nothing of its user. What is intended, and
-    what was said as a reminder was set, is to match better, unless types are `asked` for: the
-    reminder is raised by itself. What stands `alone`, by
-    namespace and key, is all that it says: it goes by a chance of its own.
+    Learned memories may help with any text, as a task does not mention its user. Intentions, and
+    messages that set a reminder, have to match better unless types are `asked` for: reminders are
+    raised by themselves. A memory in `alone`, by namespace and key, stands by itself and goes by a
+    chance of its own.
     """
     learned = types.learned
     if floor and helping < HELPS:
@@ -522,10 +522,11 @@ def drop_irrelevant(
 def find_following(
     memories: Sequence[Recollection], shown: Sequence[Recollection], most: int
 ) -> list[Recollection]:
-    """Find what was said next in the conversations of the two best matches, by no assistant.
+    """Find the next messages after the two best matches, by no assistant.
 
-    It often goes on with the thought, and matches by chance. The second is to match half as well as
-    the best. What is longer than `most` characters stays out, and what a reminder was set by.
+    Such a message often goes on with the thought, and matches by chance. The second best has to
+    match half as well as the best. Messages of more than `most` characters stay out, and those that
+    set a reminder.
     """
     best = sorted(shown, key=attrgetter("match"), reverse=True)[:2]
     leads = [memory for memory in best if memory.match >= best[0].match / 2]
@@ -544,14 +545,14 @@ def find_following(
 
 
 def _belongs_to_reminder(memory: Recollection) -> bool:
-    """Tell whether it is intended, or was said as a reminder was set: it is raised by itself."""
+    """Tell whether a memory is an intention, or a message that set a reminder."""
     return memory.memory_type == PROSPECTIVE or memory.value.get(REMINDER_SET) is True
 
 
 def _drop_filler(memories: Sequence[Recollection]) -> list[Recollection]:
-    """Leave out what an assistant said, but for what matches well and the answer to the best.
+    """Drop an assistant's messages, but for good matches and the answer to the best.
 
-    An answer that hardly matches, or may be small talk, is no answer.
+    An answer that hardly matches, or may be small talk, is dropped as well.
     """
     answers = [memory for memory in memories if (memory.speaker or "").lower() in ASSISTANT_ROLES]
     others = [memory for memory in memories if memory not in answers]
@@ -571,7 +572,7 @@ def _drop_filler(memories: Sequence[Recollection]) -> list[Recollection]:
 
 
 def _is_said_after(memory: Recollection, other: Recollection) -> bool:
-    """Tell whether a memory was said in a conversation after another one, or at its moment."""
+    """Tell whether a memory follows another in its conversation, or shares its moment."""
     same = (memory.session_id, memory.project_id) == (other.session_id, other.project_id)
     return same and memory.when >= other.when
 
@@ -585,9 +586,9 @@ def probability_memory_helps(
     needs: float,
     meant: float,
 ) -> float:
-    """The chance, in 0…1, that memory helps with a question; what a vector alone seeks, it does.
+    """Return the chance, in 0…1, that memory helps with a question; 1 for a mere vector.
 
-    It goes by what is `telling`: by what was found but for small talk.
+    It goes by the `telling` candidates: those that are no small talk.
     """
     if not question.text.strip():
         return 1.0

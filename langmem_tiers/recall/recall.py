@@ -1,4 +1,4 @@
-"""Recalling what matters: a question → its vector → one statement over three tiers → rank → fit."""
+"""Recall what matters: a question → its vector → one statement over three tiers → rank → fit."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ from langmem_tiers.store.flows import StoreFlows
 _log = logging.getLogger(__name__)
 
 POOL = 50
-"""Candidates a leg, for long answers and whatever orders them again; 100 add nothing."""
+"""Candidates of each leg for long answers and re-ranking; 100 add nothing."""
 SMALL_POOL = 40
-"""Candidates a leg for up to 10 memories. With 30, recall@10 falls by 0.006, with 50 it rises by
-0.003 (docs/recall.md), and each takes time."""
+"""Candidates of each leg for up to 10 memories. With 30, recall@10 falls by 0.006, with 50 it rises
+by 0.003 (docs/recall.md), and each takes time."""
 
 QUERY_CHARACTERS = 4000
-"""How much of a query is sought by its words; the time grows with their square."""
+"""Characters of a query that are searched by words; the time grows with their square."""
 
 REVIEWED = 3
-"""How many times the limit reviewers look at, as specified."""
+"""Number of limits that reviewers look at, as specified."""
 
 
 @lru_cache(maxsize=1024)
@@ -82,7 +82,7 @@ def bounds_under(
 
 
 def visibility(moment: Moment) -> dict[str, datetime | None]:
-    """The parameters of `{visible}`: a memory is to be alive and true now, as far as is known."""
+    """Return the parameters of `{visible}`: alive and true now, as far as is known."""
     return {
         "alive_at": moment.alive_at,
         "true_at": moment.now,
@@ -93,24 +93,24 @@ def visibility(moment: Moment) -> dict[str, datetime | None]:
 
 @record
 class RecallQuery:
-    """One question to memory, and all that its recall is told; see `RecallOptions`."""
+    """Question to memory with all arguments of its recall; see `RecallOptions`."""
 
     query: str
     bounds: Mapping[str, str | None]
-    """Where it looks; see `recall_bounds`."""
+    """Bounds of the search; see `recall_bounds`."""
     limit: int
     tiers: frozenset[Tier] = frozenset(TIERS)
     embedding: PackedVector | None = None
-    """A ready vector of the query."""
+    """Ready vector of the query."""
     memory_types: Sequence[str] | None = None
     tags: Annotated[Sequence[str], validated_by(checks.normalised_tags)] = ()
     agent_id: Annotated[str | None, validated_by(checks.checked_label)] = None
     project_id: str | None = None
     since: Annotated[datetime, validated_by(checks.parsed_moment)] | None = None
     as_of: Annotated[datetime, validated_by(checks.parsed_moment)] | None = None
-    """When it is to be true; None is now."""
+    """Moment at which memories have to be true; None is now."""
     known_at: Annotated[datetime, validated_by(checks.parsed_moment)] | None = None
-    """When it is to be known; None is now."""
+    """Moment at which memories have to be known; None is now."""
     min_importance: Annotated[float | None, validated_by(checks.checked_share)] = None
     conditions: Sequence[Condition] = ()
     max_tokens: Annotated[int | None, validated_by(budget.checked_tokens)] = None
@@ -122,38 +122,38 @@ class RecallQuery:
         "calibrated"
     ]
     floor: Floor = ranking.NO_FLOOR
-    """What matches less is left out, and a question that memory cannot help with gets nothing."""
+    """Least match; a question that memory cannot help with gets nothing."""
     exclude: frozenset[str] = frozenset()
-    """Keys of what is not wanted."""
+    """Keys of memories that are not wanted."""
     review: str | None = None
-    """Which of the reader's reviews orders the best again; None for none."""
+    """Name of the configured review that reorders the best; None for none."""
 
     @property
     def tenant(self) -> str:
-        """Whose memory it is."""
+        """Return the tenant that is searched."""
         return str(self.bounds["tenant"])
 
     @property
     def blank(self) -> bool:
-        """Whether it asks for nothing in particular: it gets the newest."""
+        """Tell whether it asks for nothing in particular: it gets the newest."""
         return self.embedding is None and not self.query.strip()
 
     @property
     def pool(self) -> int:
-        """Candidates a leg."""
+        """Return the number of candidates of each leg."""
         reviewed = REVIEWED * self.limit if self.review else 0
         fewest = max(SMALL_POOL, min(POOL, 3 * self.limit), self.limit, reviewed)
         return fewest + len(self.exclude)
 
 
 class QueryVectors(dict[str, PackedVector | None]):
-    """The vectors of questions by their text, which the recalls of a turn share."""
+    """Vectors of questions by text, shared by the recalls of a turn."""
 
     failed: str | None = None
-    """The model's failure, if it failed: it is asked no more, and words alone are sought."""
+    """Failure of the model, if it failed: it is asked no more, and only words are searched."""
 
     def add(self, queries: Iterable[str], options: StoreOptions) -> Flow[None]:
-        """Embed those that have no vector yet; the log says if the model fails.
+        """Embed the queries that have no vector yet; log a failure of the model.
 
         Raises:
             EmbeddingError: for a model that does not fit the store.
@@ -172,54 +172,54 @@ class QueryVectors(dict[str, PackedVector | None]):
 
 
 class PreparedQuery(NamedTuple):
-    """A question as it was read, and its vector."""
+    """Question that was read, with its vector."""
 
     ask: RecallQuery
     question: Question
     vector: PackedVector | None
     by_words: str | None
-    """What the model failed by that would have made one."""
+    """Failure of the model that would have made the vector; None without one."""
     meant: float
-    """What the vector says of whether memory helps, as the logarithm of odds."""
+    """Logarithm of odds that memory helps, by the vector."""
     moment: Moment
-    """When it is asked."""
+    """Moment at which it is asked."""
 
 
 class RecallResult(NamedTuple):
-    """The answer of a recall to a question, with all that it was chosen from."""
+    """Memories for a question, with all that they were chosen from."""
 
     sought: PreparedQuery
     rows: Sequence[Row]
-    """What Postgres found, of which the candidates are made."""
+    """Rows from Postgres, of which the candidates are made."""
     candidates: Sequence[Candidate]
     memories: Recollections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallConfig:
-    """What every recall of a caller goes by."""
+    """Settings that every recall of a caller shares."""
 
     weights: matching.Weights
     words: matching.WordVectors | None
-    """What tells how alike single words are; None where nothing does."""
+    """Vectors of single words; None where there are none."""
     types: MemoryTypes
     count_tokens: Callable[[str], int]
     timeout_ms: int | None = None
     reranker: budget.Reranker | None = None
     reviews: Mapping[str, budget.Reranker] = field(default_factory=dict)
-    """Those that order again where an inquiry names them, after the `reranker`."""
+    """Re-rankers that run after `reranker` where a query names them."""
 
 
 def approximate_tokens(text: str) -> int:
-    """Tokens of a text as a message of its own, by LangChain's approximate counter."""
+    """Count the tokens of a text as a message, by LangChain's approximate counter."""
     return count_tokens_approximately([HumanMessage(text)])
 
 
 class Recorder(Protocol):
-    """Records recalls as they were, such as `recall.replay.RecallRecorder`."""
+    """Recorder of recalls, such as `recall.replay.RecallRecorder`."""
 
     def first(self, asks: Sequence[RecallQuery], /) -> list[Call]:
-        """What is asked before anything is read."""
+        """Return the calls to make before anything is read."""
 
     def keep(
         self,
@@ -228,7 +228,7 @@ class Recorder(Protocol):
         moment: Moment,
         /,
     ) -> Flow[None]:
-        """Keep recalls, what was shown of them, and what was answered to what is asked first."""
+        """Record recalls and what was shown of them; `before` answers the first calls."""
 
 
 # Recalling
@@ -244,12 +244,12 @@ def recall(
     shown_of: Callable[[list[Recollection]], Flow[list[Recollection]]] | None = None,
     recording: Recorder | None = None,
 ) -> Flow[list[Recollections]]:
-    """Recall for several questions at once, all in one round trip; an empty one gets the newest.
+    """Recall for several questions in one round trip; an empty one gets the newest memories.
 
-    What is returned counts as read, if it is not hidden: all that was found, or what `shown_of`
-    answers of it. The `vectors` are those known already, and new ones are added. Where the
-    embedding model fails, words alone are sought, and the answer says so; the floor, which goes by
-    nearness as well, leaves nothing out then. With a `recording` it is kept as it was.
+    All memories found, or those that `shown_of` returns of them, count as read unless they are
+    `hidden`. New vectors are added to `vectors`. If the embedding model fails, only words are
+    searched, the result says so, and the floor drops nothing, as it goes by nearness as well. A
+    `recording` records the recall.
     """
     store.begin_to_flush()
     yield from store.refresh_state()
@@ -281,7 +281,7 @@ def prepare_query(
     reader: RecallConfig,
     index: IndexOptions | None,
 ) -> PreparedQuery:
-    """Read a question, with its vector as far as there is one."""
+    """Read a question and find its vector, if there is one."""
     vector = ask.embedding or vectors.get(ask.query)
     by_words = vectors.failed if vector is None and not ask.blank else None
     if by_words is not None:
@@ -296,9 +296,9 @@ def prepare_query(
 def _find_rows(
     sought: Sequence[PreparedQuery], reader: RecallConfig, store: StoreFlows, first: Sequence[Call]
 ) -> Flow[tuple[list[list[Row]], list[list[Row]]]]:
-    """What is answered to what is asked `first`, and what Postgres finds for each question.
+    """Return the answers to the `first` calls, and the rows for each question.
 
-    Nothing is asked for what may return nothing.
+    A question whose limit is 0 is not asked.
     """
     wanted = [bool(prepared.ask.limit and prepared.ask.max_tokens != 0) for prepared in sought]
     calls = [
@@ -318,7 +318,7 @@ _ANN = "_ann"
 
 
 def setting_calls(calls: Sequence[Call], reader: RecallConfig) -> list[Call]:
-    """What comes before the calls of a recall, and holds for its round trip alone."""
+    """Return the settings that precede the calls of a recall, for its round trip alone."""
     settings = []
     if reader.timeout_ms is not None:
         settings.append(Call("limit_time", {"milliseconds": str(reader.timeout_ms)}))
@@ -330,7 +330,7 @@ def setting_calls(calls: Sequence[Call], reader: RecallConfig) -> list[Call]:
 
 
 def recall_statement(name: str, prepared: PreparedQuery, store: StoreFlows, **more: object) -> Call:
-    """The recall statement of that name, or its twin that goes by HNSW if there is an index."""
+    """Make the call of the named recall statement, or of its twin for HNSW if there is an index."""
     ask, question, index = prepared.ask, prepared.question, store.options.index
     params = {
         "first_days": [datetime.combine(days.first, time.min, UTC) for days in question.days],
@@ -372,7 +372,7 @@ def rank_rows(
     reader: RecallConfig,
     distance: Distance,
 ) -> Flow[list[RecallResult]]:
-    """What these rows answer to each question, which nothing else decides."""
+    """Rank the rows of each question; nothing else decides the result."""
     answers, anew = [], reader.reranker is not None
     for prepared, some in zip(sought, rows, strict=True):
         rank = _list_newest if prepared.ask.blank else _rank_matches
@@ -388,7 +388,7 @@ def rank_rows(
 def _rank_matches(
     prepared: PreparedQuery, rows: Sequence[Row], reader: RecallConfig, distance: Distance
 ) -> RecallResult:
-    """What was found, and the memories among it that match well enough, in order."""
+    """Keep the candidates that match well enough, in order."""
     ask, question = prepared.ask, prepared.question
     every, searched = matching.read_candidates_and_facts(rows, distance)
     candidates, telling, among = [], [], 0
@@ -398,7 +398,7 @@ def _rank_matches(
             if ranking.is_informative(row):
                 telling.append(row)
                 among += (row.speaker or "").lower() not in ASSISTANT_ROLES
-    # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
+    # Rank no more than the limit if nothing reorders them or drops some.
     ranks = ask.pool if ask.deduplicate or reader.reranker or ask.review else ask.limit
     reorders = reader.types.scored or ask.floor or ask.profile is not PROFILES["match"]
     most = ask.pool if reorders else ranks
@@ -434,7 +434,7 @@ def _rank_matches(
 def _list_newest(
     prepared: PreparedQuery, rows: Sequence[Row], reader: RecallConfig, distance: Distance
 ) -> RecallResult:
-    """The newest, to who asks for nothing in particular: none of them matches."""
+    """Return the newest memories for a blank question: none of them matches."""
     ask = prepared.ask
     candidates = [row for row in read_candidates(rows, distance) if row.key not in ask.exclude]
     memories = [to_recollection(row, 0.0, {}) for row in candidates]
@@ -446,7 +446,7 @@ def _list_newest(
 
 
 def _rerank(answers: Sequence[RecallResult], reader: RecallConfig) -> Flow[None]:
-    """Let the re-ranker order the best of each again, then the review that it names."""
+    """Let the re-ranker reorder the best of each, then the review that each names."""
     reviews = sorted({answer.sought.ask.review for answer in answers if answer.sought.ask.review})
     rankers = [(reader.reviews[name], name) for name in reviews]
     for ranker, name in [*([(reader.reranker, None)] if reader.reranker else []), *rankers]:
@@ -468,7 +468,7 @@ def _cut_to_limits(
 ) -> list[Recollection]:
     """Cut to what was asked for: no repeats, not too many, within the budget.
 
-    Into a budget go the most useful by score; of what somebody else ordered, as much as fits.
+    The most useful memories by score fill a budget; in a re-ranked order, as many as fit.
     """
     if ask.deduplicate:
         ranked = budget.deduplicate(ranked, ask.similarity_threshold, reader.words)
@@ -490,7 +490,7 @@ def _cut_to_limits(
 
 
 def _extra_memories(ranked: Sequence[Recollection], ask: RecallQuery) -> list[Recollection]:
-    """What is returned beyond the limit: what was said next, and what matches nearly as well."""
+    """Return memories beyond the limit: next messages, and those that match nearly as well."""
     most, share = ask.floor.further
     best, beyond = ranked[: ask.limit], ranked[ask.limit :]
     following: list[Recollection] = []
@@ -507,7 +507,7 @@ def _extra_memories(ranked: Sequence[Recollection], ask: RecallQuery) -> list[Re
 def _keep_shown(
     answers: Sequence[Recollections], kept: Sequence[Recollection]
 ) -> list[Recollections]:
-    """The answers without what is not kept of them."""
+    """Remove memories from the results that are not shown."""
     if len(kept) == sum(map(len, answers)):
         return [*answers]
     places = {memory.place for memory in kept}
@@ -520,9 +520,9 @@ def _keep_shown(
 def find_by_key(
     context: MemoryContext, key: str, tiers: Sequence[Tier], store: StoreFlows
 ) -> Flow[list[Candidate]]:
-    """Find what who asks sees in the tenant by a key, short_term before working before long_term.
+    """Find memories by key that the context sees, short_term before working before long_term.
 
-    Where no memory has the key and it may be a handle, those that have that are found.
+    If no memory has the key and it may be a handle, memories with the handle are found.
     """
     store.begin_to_flush()
     moment = store.moment()

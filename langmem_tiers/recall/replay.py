@@ -1,8 +1,8 @@
-"""A recall recorded as it was, as JSON; and answered again at its moment, beside what differs.
+"""Record a recall as JSON, and replay it at its moment to see what differs.
 
-The rows are those that were read then, and so is the question's vector: whatever was written since
-does not matter. All else is today's: the code, the weights, the profile. A replay writes nothing,
-and nothing counts as read.
+A replay uses the recorded rows and the recorded vector of the question: later writes do not matter.
+All else is today's: the code, the weights, the profile. A replay writes nothing, and nothing counts
+as read.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from langmem_tiers.store.flows import StoreFlows
 _log = logging.getLogger(__name__)
 
 _ROW: Final = 500
-"""Characters of a row, about: what there is to be packed."""
+"""Characters of a row, about, by which the work of packing is judged."""
 _LEVEL: Final = 1
-"""How hard zlib tries: 6 takes twice as long and saves a fifth (docs/replay.md)."""
+"""Effort of zlib: 6 takes twice as long and saves a fifth (docs/replay.md)."""
 _SAME: Final = 1e-9
-"""How far two scores may be apart that are the same: what machines reckon differs by less."""
+"""Tolerance between equal scores: machines differ by less."""
 _ID: Final = Candidate._fields.index("id")
 _MOMENTS: Final = ("created_at", "updated_at", "expires_at", "occurred_at", "last_accessed_at")
 _TIMES: Final = tuple(map(Candidate._fields.index, _MOMENTS))
@@ -56,37 +56,37 @@ _FLOORS: Final = TypeAdapter(Floor)
 
 @dataclass(frozen=True, kw_only=True)
 class RankedMemory:
-    """A memory of an answer, as it was ranked."""
+    """Memory of an answer, as it was ranked."""
 
     key: str
     namespace: tuple[str, ...]
     rank: int
-    """Its place, from 1 on."""
+    """Place, from 1 on."""
     score: float
     match: float
     held_out: bool = False
-    """Whether the run went without it (see `get_context`)."""
+    """True if the run went without it (see `get_context`)."""
     explanation: Mapping[str, float]
-    """The terms of the score."""
+    """Terms of the score."""
 
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
-        """Its namespace and key."""
+        """Return its namespace and key."""
         return self.namespace, self.key
 
     def __str__(self) -> str:
-        """Its rank and its score."""
+        """Return its rank and its score."""
         return f"{self.rank}. ({self.score:.4f})"
 
     def equals(self, other: RankedMemory) -> bool:
-        """Whether it is ranked and scored as another one, but for what machines reckon."""
+        """Tell whether another one has the same rank and, but for rounding, the same scores."""
         pairs = ((self.score, other.score), (self.match, other.match))
         same = all(math.isclose(*pair, rel_tol=_SAME, abs_tol=_SAME) for pair in pairs)
         return same and self.rank == other.rank
 
 
 class RecordedRecall(NamedTuple):
-    """A recall that was recorded; a row of recorded, the columns are in this order."""
+    """Recorded recall: a row of the statement recorded, columns in this order."""
 
     turn: str
     at: datetime
@@ -97,21 +97,21 @@ class RecordedRecall(NamedTuple):
 
     @property
     def ranked(self) -> list[RankedMemory]:
-        """What was answered."""
+        """Return the recorded answer."""
         return [
             RankedMemory(**{**entry, "namespace": tuple(entry["namespace"]), "rank": place})
             for place, entry in enumerate(self.answered, 1)
         ]
 
     def opened(self) -> tuple[PackedVector | None, list[Row]]:
-        """The vector of the question, and the rows that Postgres answered."""
+        """Return the vector of the question, and the rows from Postgres."""
         snapshot = json.loads(zlib.decompress(self.seen))
         vector = snapshot["vector"]
         packed = None if vector is None else PackedVector(b64decode(vector))
         return packed, [_parse_row(row) for row in snapshot["rows"]]
 
     def query(self, own: Profile | None) -> RecallQuery:
-        """The question with all its arguments, ranked by today's profile of that name.
+        """Return the question with its arguments, and today's profile of that name.
 
         Raises:
             InvalidInputError: if it was ranked by a profile of the caller's own, and none is given.
@@ -131,14 +131,14 @@ class RecordedRecall(NamedTuple):
 
 
 class RecallRecorder(NamedTuple):
-    """Records the recalls of one turn, for so many days."""
+    """Record the recalls of one turn, for so many days."""
 
     days: float
     turn: str
     root: str | None
 
     def first(self, asks: Sequence[RecallQuery]) -> list[Call]:
-        """What is asked before anything is read."""
+        """Return the calls to make before anything is read."""
         return [Call("times_forgotten", {"tenant": ask.tenant}) for ask in asks[:1]]
 
     def keep(
@@ -147,7 +147,7 @@ class RecallRecorder(NamedTuple):
         before: Sequence[Sequence[Row]],
         moment: Moment,
     ) -> Flow[None]:
-        """Keep recalls as they were, and what was shown, unless something is forgotten meanwhile.
+        """Record recalls and what was shown, unless something is forgotten meanwhile.
 
         The answer is known by then, and stands if Postgres refuses: the log says so.
         """
@@ -196,7 +196,7 @@ class RecallRecorder(NamedTuple):
 def _rank_memories(
     memories: Sequence[Recollection], held: set[tuple[tuple[str, ...], str]]
 ) -> list[RankedMemory]:
-    """An answer, of which these are held out."""
+    """Return the memories of an answer as ranked; those in `held` are held out."""
     return [
         RankedMemory(
             key=memory.key,
@@ -212,13 +212,13 @@ def _rank_memories(
 
 
 def unpack_seen_rows(seen: bytes) -> list[dict[str, Any]]:
-    """What was seen, each by its names: memories, and what is true of all that was searched."""
+    """Return the recorded rows as mappings: memories, and facts about what was searched."""
     snapshot = json.loads(zlib.decompress(seen))
     return [dict(zip(Candidate._fields, row, strict=False)) for row in snapshot["rows"]]
 
 
 def _query_as_json(sought: PreparedQuery) -> dict[str, Any]:
-    """The question as JSON; the floor that holds by default is what holds as it is replayed."""
+    """Return the question as JSON; the default floor is stored as None, and replayed as today's."""
     ask, otherwise = sought.ask, {"embedding", "profile"}
     return {
         **_QUERIES.dump_python(ask, mode="json", exclude=otherwise, warnings=False),
@@ -240,12 +240,12 @@ def _parse_row(values: Sequence[Any]) -> Row:
     return tuple(row)
 
 
-# Answering again
+# Replaying
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A memory that is answered otherwise than then: not at all, elsewhere, or scored otherwise."""
+    """Memory whose answer changed: missing, in another place, or scored otherwise."""
 
     key: str
     namespace: tuple[str, ...]
@@ -253,36 +253,36 @@ class Difference:
     now: RankedMemory | None
 
     def __str__(self) -> str:
-        """Which, and its place and score then and now."""
+        """Return its key, and its place and score then and now."""
         then, now = self.then or "not answered", self.now or "not answered"
         return f"{printable_line(self.key)}: {then} then, {now} now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """A recorded recall beside what today's code makes of it."""
+    """Recorded recall beside today's answer."""
 
     turn: str
-    """The turn or the run that it was for."""
+    """Turn or run that it was for."""
     query: str
     at: datetime
     then: tuple[RankedMemory, ...]
-    """What was answered, best first, with what the run went without."""
+    """Recorded answer, best first, with memories that the run went without."""
     now: tuple[RankedMemory, ...]
-    """What is answered today."""
+    """Answer of today."""
     differences: tuple[Difference, ...]
 
     @property
     def equal(self) -> bool:
-        """Whether the same memories are answered in the same order, with the same scores."""
+        """Tell whether the same memories are answered in the same order, with the same scores."""
         return not self.differences
 
     def to_json(self) -> dict[str, Any]:
-        """It as JSON can hold it."""
+        """Return it as JSON can hold it."""
         return {**asdict(self), "at": self.at.isoformat(), "equal": self.equal}
 
     def __str__(self) -> str:
-        """What was asked when, whether the answer is the same, and if not what differs."""
+        """Return the question, its moment, whether the answer is the same, and what differs."""
         asked = shorten_line(self.query, LINE_LENGTH) or "the newest"
         summary = f"{asked} ({self.at.isoformat()}, {len(self.then)} answered)"
         differing = (f"  {difference}" for difference in self.differences)
@@ -296,7 +296,7 @@ def replay_turn(
     store: StoreFlows,
     profile: Profile | None = None,
 ) -> Flow[list[Replay]]:
-    """Answer the recorded recalls of a turn again, in their order, by the rows that were read then.
+    """Replay the recorded recalls of a turn, in their order, on the rows that were read then.
 
     Raises:
         InvalidInputError: if none is recorded that the context looks after, or one was ranked by a
@@ -323,7 +323,7 @@ def replay_turn(
 
 
 def compare_recalls(recorded: RecordedRecall, query: str, answered: Recollections) -> Replay:
-    """Lay today's answer to a recorded recall beside the one of then."""
+    """Compare today's answer to a recorded recall with the recorded one."""
     then = recorded.ranked
     now = _rank_memories(answered, {memory.place for memory in then if memory.held_out})
     return Replay(
