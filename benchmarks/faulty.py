@@ -32,7 +32,7 @@ from pydantic import create_model
 from benchmarks.data import records
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.graph.learn import create_outcome_node
-from langmem_tiers.graph.messages import calls_in
+from langmem_tiers.graph.messages import executed_calls
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 
 Draw = random.Random
@@ -295,15 +295,15 @@ def tiered(store: TieredStore, **options: Any) -> Memory:
 
 def lesson_of(state: State) -> dict[str, Any] | None:
     """What the agent notes of a task that failed first, and was solved; None of any other."""
-    calls = list(calls_in(state["messages"]))
+    calls = list(executed_calls(state["messages"]))
     if not calls or not calls[0].failed or calls[-1].failed:
         return None
     return {
         "task_id": state["task"].question,
         "original_approach": calls[0].approach,
-        "failure_reason": calls[0].said,
+        "failure_reason": calls[0].text,
         "improved_approach": calls[-1].approach,
-        "failure": calls[0].said,
+        "failure": calls[0].text,
         "tool": calls[0].tool,
     }
 

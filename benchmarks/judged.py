@@ -17,7 +17,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from benchmarks.data import records
 from benchmarks.fit import EMBEDDINGS
 from langmem_tiers.core.reading import normalise
-from langmem_tiers.graph.messages import attempts_in
+from langmem_tiers.graph.messages import failed_attempts
 from langmem_tiers.learn.outcome import unused_memories
 from langmem_tiers.learn.promote import MOST_SIMILAR
 from langmem_tiers.learn.promotion_rules import SPECIFIED
@@ -66,7 +66,7 @@ def retries() -> Iterator[str]:
     several = records("retries")
     for writer in dict.fromkeys(one["writer"] for one in several):
         own = [one for one in several if one["writer"] == writer]
-        kept = [one for one in own if attempts_in(_messages(one))[0].succeeded_with]
+        kept = [one for one in own if failed_attempts(_messages(one))[0].succeeded_with]
         right = f"{sum(one['right'] for one in kept)} of {len(kept)} that are kept are right"
         yield f"{writer}: {right} ({sum(one['right'] for one in own)} of {len(own)} would be)"
 

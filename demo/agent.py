@@ -28,7 +28,7 @@ from langmem_tiers import (
     create_promotion_node,
     create_recall_node,
 )
-from langmem_tiers.graph.messages import calls_in
+from langmem_tiers.graph.messages import executed_calls
 
 
 class State(MemoryState, total=False):
@@ -169,13 +169,13 @@ def then(state: State) -> Literal["recall", "note", "__end__"]:
 def note(state: State, runtime: Runtime[MemoryContext]) -> dict[str, Any]:
     """Note what failed, and what to do instead: it is the agent that says so, not its memory."""
     memory = MemoryCoordinator(cast("TieredStore", runtime.store), context=runtime.context)
-    failed, *_, done = calls_in(state["messages"])
+    failed, *_, done = executed_calls(state["messages"])
     lesson = memory.store_reflexion(
         task_id=state["task"].question,
         original_approach=failed.approach,
-        failure_reason=failed.said,
+        failure_reason=failed.text,
         improved_approach=done.approach,
-        failure=failed.said,
+        failure=failed.text,
         tool=failed.tool,
         source="agent",
     )

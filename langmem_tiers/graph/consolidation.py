@@ -42,7 +42,7 @@ from langmem_tiers.core import checks, errors, structured
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import short
 from langmem_tiers.core.memory import Moment, Place, Tier, encode_namespace
-from langmem_tiers.graph.node import NodeConfig, Scope, asked, tiered, ways
+from langmem_tiers.graph.node import NodeConfig, Scope, both_forms, checked_store, invoke
 from langmem_tiers.learn.general import generaliser_of
 from langmem_tiers.postgres.flow import Flow, with_deadline_for
 from langmem_tiers.remember.new import checked_text
@@ -54,7 +54,7 @@ BATCH = 100
 """Memories that are judged, and changed, together."""
 FAN_OUT = 8
 """Batches at once."""
-LEASE = "lease"
+LEASE_KEY = "lease"
 """Where in `configurable` a worker says whose cycle it runs: a `HeldTenant`."""
 CONFLICT = "another decision of this cycle concerns it"
 TAKEN = "somebody else is consolidating this tenant"
@@ -64,7 +64,7 @@ NOT_OURS = (
 )
 """What to do about a checkpoint that no cycle of the tenant has written."""
 LEFT_OUT = "the policy leaves this step out by now"
-_HANDLED = {"select": "batches", "propose": "ids", "review": "decisions", "apply": "decisions"}
+_HANDLED_KEYS = {"select": "batches", "propose": "ids", "review": "decisions", "apply": "decisions"}
 """Names the part of the state that each node deals with."""
 
 
@@ -76,11 +76,11 @@ class HeldTenant(NamedTuple):
     fence: int
 
 
-def _gathered(old: list[Proposal], new: list[Proposal] | None) -> list[Proposal]:
+def _gather_proposals(old: list[Proposal], new: list[Proposal] | None) -> list[Proposal]:
     return [] if new is None else [*old, *new]
 
 
-def _ever(old: bool, new: bool | None) -> bool:  # noqa: FBT001 - as LangGraph calls reducers
+def _was_ever(old: bool, new: bool | None) -> bool:  # noqa: FBT001 - as LangGraph calls reducers
     return new is not None and (old or new)
 
 
@@ -110,7 +110,7 @@ class ConsolidationState(Input, Output, total=False):
     started_at: str
     ended: list[str]
     skipped: str | None
-    taken_over: Annotated[bool, _ever]
+    taken_over: Annotated[bool, _was_ever]
     """Whether somebody else took the tenant over since the cycle began."""
     step: str | None
     """The name of the step that the cycle is at; None after the last one."""
@@ -118,7 +118,7 @@ class ConsolidationState(Input, Output, total=False):
     """The id up to which the step has selected."""
     batches: list[list[int]]
     rejudge: list[int]
-    proposals: Annotated[list[Proposal], _gathered]
+    proposals: Annotated[list[Proposal], _gather_proposals]
     decisions: list[list[StepDecision]]
     """What is going to be applied, in batches."""
     counts: Annotated[Counts, add_counts]
@@ -127,30 +127,30 @@ class ConsolidationState(Input, Output, total=False):
 class CycleRun(NamedTuple):
     """A node at work: what its flow goes by."""
 
-    whose: NodeConfig
+    node_config: NodeConfig
     steps: Mapping[str, CycleStep]
     store: TieredStore
     config: RunnableConfig
     context: Any
 
     @property
-    def held(self) -> HeldTenant | None:
+    def held_tenant(self) -> HeldTenant | None:
         """Return what a worker holds; None in anybody else's graph."""
-        return (self.config.get("configurable") or {}).get(LEASE)
+        return (self.config.get("configurable") or {}).get(LEASE_KEY)
 
     @property
     def tenant(self) -> str:
         """Return whose memory the cycle is about."""
-        held = self.held
-        return held.tenant if held else self.whose.context(self.context, self.config).root
+        held = self.held_tenant
+        return held.tenant if held else self.node_config.context(self.context, self.config).root
 
-    def ended(self) -> list[str]:
+    def ended_namespaces(self) -> list[str]:
         """Return where the notes of the session are that has ended: what is shared, and its user's.
 
         Raises:
             InvalidInputError: if the run does not say which one it is.
         """
-        context = self.whose.context(self.context, self.config)
+        context = self.node_config.context(self.context, self.config)
         if context.session_id is None:
             raise errors.InvalidInputError(
                 "session_ended is true, and the run does not say which session: run the graph "
@@ -158,10 +158,10 @@ class CycleRun(NamedTuple):
             )
         return [encode_namespace(place).namespace for place in context.places(Tier.SHORT_TERM)]
 
-    def told(self, tenant: str, counts: Counts) -> Counts:
+    def visible_counts(self, tenant: str, counts: Counts) -> Counts:
         """Return what a cycle did, as who runs it may know; a worker and an owner may know all."""
-        user = None if self.held else self.whose.labels(self.context, self.config).get("user_id")
-        if user is None:
+        labels = {} if self.held_tenant else self.node_config.labels(self.context, self.config)
+        if (user := labels.get("user_id")) is None:
             return counts
 
         def seen(finding: StepFinding) -> bool:
@@ -180,10 +180,11 @@ class CycleRun(NamedTuple):
         Raises:
             CheckpointError: if a worker runs it, and it is one of another tenant.
         """
-        if self.held and state["tenant"] != self.held.tenant:
+        held = self.held_tenant
+        if held and state["tenant"] != held.tenant:
+            cycle_of = short(state["tenant"])
             raise errors.CheckpointError(
-                f"a checkpoint of {self.held.tenant!r} is of a cycle of {short(state['tenant'])}: "
-                f"{NOT_OURS}"
+                f"a checkpoint of {held.tenant!r} is of a cycle of {cycle_of}: {NOT_OURS}"
             )
         omit_expired = self.store.flows.moment().omit_expired
         return Cycle(
@@ -191,7 +192,7 @@ class CycleRun(NamedTuple):
             cycle=state["cycle"],
             moment=Moment(datetime.fromisoformat(state["started_at"]), omit_expired),
             options=self.store.options,
-            fence=self.held.fence if self.held else None,
+            fence=held.fence if held else None,
             ended=frozenset(state["ended"]),
         )
 
@@ -199,16 +200,16 @@ class CycleRun(NamedTuple):
 _OVER: dict[str, Any] = {"step": None, "batches": [], "again": []}
 """The state after the last step."""
 
-Does = Callable[[CycleRun, Any], Flow[dict[str, Any]]]
+NodeFlow = Callable[[CycleRun, Any], Flow[dict[str, Any]]]
 """What a node does: its flow answers with the update of the state."""
 
 
 def begin(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """Name the cycle and fix its time, which everything after goes by."""
     tenant, now = run.tenant, run.store.flows.now
-    ended = run.ended() if state.get("session_ended") else []
+    ended = run.ended_namespaces() if state.get("session_ended") else []
     yield from run.store.flows.flush()  # what was read counts
-    held = run.held is None and (yield from lease.is_leased(tenant, now))
+    held = run.held_tenant is None and (yield from lease.is_leased(tenant, now))
     return {
         "tenant": tenant,
         "cycle": str(uuid4()),
@@ -247,7 +248,7 @@ def select(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
             if kept := (yield from run.steps[name].finish(cycle)):
                 stay[name] = {"kept": kept}
         except errors.ConflictError as error:
-            if run.held is not None or error.code != "lease_lost":
+            if run.held_tenant is not None or error.code != "lease_lost":
                 raise  # a worker that has lost its lease stops
             return {**_OVER, "taken_over": True, "counts": stay}
     return {**_OVER, "counts": stay}
@@ -286,7 +287,7 @@ def apply(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     try:
         done = yield from run.steps[name].apply(run.cycle(state), decisions)
     except errors.ConflictError as error:
-        if run.held is not None or error.code != "lease_lost":
+        if run.held_tenant is not None or error.code != "lease_lost":
             raise  # a worker that has lost its lease stops
         return {"taken_over": True, "counts": {name: {"left": {TAKEN: len(decisions)}}}}
     return {"counts": {name: done}}
@@ -298,18 +299,18 @@ def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     A user is told of no pair of memories that are another's.
     """
     names = ("tenant", "cycle", "started_at", "counts", "skipped")
-    turns = turns_in(state.get("messages") or ())
+    turns = human_messages(state.get("messages") or ())
     over = state["taken_over"]
     if state["skipped"] is None and not over:
         try:
             yield from note_cycle(run.cycle(state))
         except errors.ConflictError as error:
-            if run.held is not None or error.code != "lease_lost":
+            if run.held_tenant is not None or error.code != "lease_lost":
                 raise  # a worker that has lost its lease stops
             over = True
     fields = {
         **{name: state[name] for name in names},
-        "counts": run.told(state["tenant"], state["counts"]),
+        "counts": run.visible_counts(state["tenant"], state["counts"]),
         "taken_over": over,
         "finished_at": run.store.flows.now.isoformat(),
         "turns": len(turns),
@@ -318,20 +319,20 @@ def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     return {"consolidated": fields, "session_ended": False, "decisions": []}
 
 
-def turns_in(messages: Sequence[Any]) -> list[HumanMessage]:
+def human_messages(messages: Sequence[Any]) -> list[HumanMessage]:
     """Return what a human said."""
     return [
         message for message in convert_to_messages(messages) if isinstance(message, HumanMessage)
     ]
 
 
-def turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -> int:
+def count_turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -> int:
     """Return how many of these a human said since the cycle that a report is of.
 
     They are told apart by their ids, so that older ones may be removed meanwhile, and counted where
     they have none.
     """
-    turns = turns_in(messages)
+    turns = human_messages(messages)
     if last is None:
         return len(turns)
     if last["turn"] is None:
@@ -348,7 +349,7 @@ def progress(node: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> 
     """
     now = {**state, **update}
     counts = update.get("consolidated", update).get("counts") or {}
-    handled: Sequence[Any] = now[_HANDLED[node]] if node in _HANDLED else ()
+    handled: Sequence[Any] = now[_HANDLED_KEYS[node]] if node in _HANDLED_KEYS else ()
     batch, batches = state.get("batch") or (0, len(now["batches"]))
     return {
         "consolidation": node,
@@ -424,14 +425,14 @@ def create_consolidation_graph(
         ```
     """
     if store is not None:
-        tiered(store)
-    stops = _checked(checkpointer, interrupt_before)
-    graph = _wired(policy, model, NodeConfig(context))
+        checked_store(store)
+    stops = _checked_stops(checkpointer, interrupt_before)
+    graph = _build_graph(policy, model, NodeConfig(context))
     named: Any = {"interrupt_before": stops, "name": checked_text(name, "name")}
     return graph.compile(checkpointer, store=store, **named).with_config(recursion_limit=_STEPS)
 
 
-def _checked(checkpointer: Checkpointer, names: Sequence[str]) -> list[str]:
+def _checked_stops(checkpointer: Checkpointer, names: Sequence[str]) -> list[str]:
     """The nodes to stop before; refuse what `compile` does not take."""
     if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
         raise errors.InvalidTypeError(f"compile takes no checkpointer like {short(checkpointer)}")
@@ -444,17 +445,17 @@ def _checked(checkpointer: Checkpointer, names: Sequence[str]) -> list[str]:
     return stops
 
 
-def _wired(
-    policy: ConsolidationPolicy | None, model: BaseChatModel | None, whose: NodeConfig
+def _build_graph(
+    policy: ConsolidationPolicy | None, model: BaseChatModel | None, node_config: NodeConfig
 ) -> StateGraph[Any, Any, Any, Any]:
     """The nodes of a cycle and the ways between them."""
-    run = partial(CycleRun, whose, _steps(policy, model))
+    run = partial(CycleRun, node_config, _cycle_steps(policy, model))
     graph = StateGraph(
         ConsolidationState, context_schema=MemoryContext, input_schema=Input, output_schema=Output
     )
     for does in _NODES:
         retry = None if model is not None and does.__name__ == propose.__name__ else _RETRY
-        graph.add_node(does.__name__, _node(does, run), retry_policy=retry)
+        graph.add_node(does.__name__, _make_node(does, run), retry_policy=retry)
     graph.add_edge(START, "begin")
     graph.add_conditional_edges("begin", _after_begin, ["select", "report"])
     graph.add_conditional_edges("select", _after_select, ["propose", "report"])
@@ -504,28 +505,30 @@ def consolidation_due(
         ```
     """
     checks.checked_instance(schedule, ConsolidationSchedule, "schedule")
-    whose = NodeConfig(context)
+    node_config = NodeConfig(context)
 
     def route(state: Any, config: RunnableConfig) -> Flow[str]:
         runtime, every = get_runtime(), schedule.every
-        store, last, begins = tiered(runtime.store), None, None
+        store, last, begins = checked_store(runtime.store), None, None
         fields = state if isinstance(state, Mapping) else vars(state)
-        _check_kept(schedule, state, fields)
+        _check_state_keys(schedule, state, fields)
         if every is not None:
-            tenant = whose.context(runtime.context, config).root
-            last = yield from asked(store.run, lease.last_cycle_start(tenant))
+            tenant = node_config.context(runtime.context, config).root
+            last = yield from invoke(store.run, lease.last_cycle_start(tenant))
             begins = lease.claim_cycle(tenant, store.flows.now, every)
-        turns = turns_since(fields.get("messages") or (), fields.get("consolidated"))
+        turns = count_turns_since(fields.get("messages") or (), fields.get("consolidated"))
         over, now = bool(fields.get("session_ended")), store.flows.now
         reason = due_reason(schedule, last, now=now, turns=turns, session_ended=over)
         if begins is not None and reason == BY_TIME:
-            return then if (yield from asked(store.run, begins)) else otherwise
+            return then if (yield from invoke(store.run, begins)) else otherwise
         return otherwise if reason is None else then
 
-    return RunnableLambda(*ways(route), name="consolidation_due")
+    return RunnableLambda(*both_forms(route), name="consolidation_due")
 
 
-def _check_kept(schedule: ConsolidationSchedule, state: Any, fields: Mapping[str, Any]) -> None:
+def _check_state_keys(
+    schedule: ConsolidationSchedule, state: Any, fields: Mapping[str, Any]
+) -> None:
     """Raise if the state has no place for what says when the last cycle was."""
     needed = {
         "consolidated": schedule.every_turns is not None,
@@ -540,7 +543,9 @@ def _check_kept(schedule: ConsolidationSchedule, state: Any, fields: Mapping[str
             )
 
 
-def _steps(policy: ConsolidationPolicy | None, model: BaseChatModel | None) -> dict[str, CycleStep]:
+def _cycle_steps(
+    policy: ConsolidationPolicy | None, model: BaseChatModel | None
+) -> dict[str, CycleStep]:
     chosen = ConsolidationPolicy() if policy is None else policy
     policy = checks.checked_instance(chosen, ConsolidationPolicy, "policy")
     asked_of: Any = {}
@@ -558,18 +563,18 @@ def _steps(policy: ConsolidationPolicy | None, model: BaseChatModel | None) -> d
     return {step.name: step for step in cycle.steps(policy, **asked_of)}
 
 
-def _node(does: Does, run: Callable[..., CycleRun]) -> Runnable[Any, Any]:
+def _make_node(does: NodeFlow, run: Callable[..., CycleRun]) -> Runnable[Any, Any]:
     """A node that is a flow, in both worlds; it says what it did to whoever streams `custom`."""
 
     def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
         runtime = get_runtime()
-        cycle_run = run(tiered(runtime.store), config, runtime.context)
+        cycle_run = run(checked_store(runtime.store), config, runtime.context)
         does_it = with_deadline_for(None, does(cycle_run, state))
-        done = yield from asked(cycle_run.store.run, does_it)
+        done = yield from invoke(cycle_run.store.run, does_it)
         runtime.stream_writer(progress(does.__name__, state, done))
         return done
 
-    return RunnableLambda(*ways(update), name=does.__name__)
+    return RunnableLambda(*both_forms(update), name=does.__name__)
 
 
 def _after_begin(state: Any) -> str:

@@ -28,18 +28,24 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, StoreResult, bracket_handle, handle_of
 from langmem_tiers.core.reading import LINE_LENGTH, shorten_line
 from langmem_tiers.core.values import SMALL_TALK
-from langmem_tiers.graph.messages import last_failure, noted
+from langmem_tiers.graph.messages import annotate_answer, last_failure
 from langmem_tiers.graph.node import (
     NodeConfig,
     Scope,
     Step,
-    asked,
+    both_forms,
+    invoke,
     last_question,
     thread_of,
-    ways,
 )
 from langmem_tiers.graph.remind import reminder_line
-from langmem_tiers.graph.speakers import TRUST, key_of, messages_so_far, speakers_in, trust_of
+from langmem_tiers.graph.speakers import (
+    TRUST_KEY,
+    message_key,
+    messages_so_far,
+    speakers_in,
+    trust_in_step,
+)
 from langmem_tiers.learn.reflexion import failure_fields
 from langmem_tiers.memory import recalling
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -53,8 +59,8 @@ from langmem_tiers.remind.triggers import At
 _log = logging.getLogger(__name__)
 Action = Literal["create", "update", "delete"]
 Kind = Literal["fact", "event", "procedure", "lesson"]
-Reminding = Literal["set", "done", "snooze", "cancel"]
-Told: TypeAlias = tuple[str, Any]
+ReminderAction = Literal["set", "done", "snooze", "cancel"]
+ToolResult: TypeAlias = tuple[str, Any]
 """What a tool answers: a line for the model, and what was done, for the turn's result."""
 Text: TypeAlias = str | SkipJsonSchema[None]
 
@@ -66,9 +72,9 @@ _TYPES: Final = {
 }
 THIS: Final = "this"
 """By which a model names the message that it answers."""
-_KNOWN: Final = 20
+_USER_MEMORIES: Final = 20
 """Memories that tell what is known of a user, where nothing is asked: our own choice."""
-_CALL: Final[ContextVar[str | None]] = ContextVar("langmem_tiers_tool_call", default=None)
+_CALL_ID: Final[ContextVar[str | None]] = ContextVar("langmem_tiers_tool_call", default=None)
 """The id of the tool call that is carried out."""
 
 
@@ -107,7 +113,7 @@ class ManageReminder(BaseModel):
 
     model_config = ConfigDict(title="manage_reminder")
 
-    action: Reminding
+    action: ReminderAction
     content: Text = _optional()
     id: Text = _optional()
     at: Text = _optional("ISO 8601, local")
@@ -124,9 +130,9 @@ class OwnTool(StructuredTool):
 
     schema_extra: Any = None
     """What changes the schema that a model is told."""
-    brought: Callable[[ToolMessage], Sequence[Any]] = lambda _: ()
+    find_values: Callable[[ToolMessage], Sequence[Any]] = lambda _: ()
     """Finds the values of the memories that an answer brings."""
-    tells_done: bool = False
+    artifact_is_changes: bool = False
     """Whether the artifact of an answer is what was done, and nothing else."""
 
     @property
@@ -140,44 +146,46 @@ class OwnTool(StructuredTool):
 
     def run(self, tool_input: Any, *args: Any, **options: Any) -> Any:
         """Run it, blocking."""
-        with _called(options):
-            return self._marked(super().run(tool_input, *args, **options))
+        with _current_call(options):
+            return self._mark_trust(super().run(tool_input, *args, **options))
 
     async def arun(self, tool_input: Any, *args: Any, **options: Any) -> Any:
         """Run it, awaiting."""
-        with _called(options):
-            return self._marked(await super().arun(tool_input, *args, **options))
+        with _current_call(options):
+            return self._mark_trust(await super().arun(tool_input, *args, **options))
 
-    def _marked(self, answer: Any) -> Any:
+    def _mark_trust(self, answer: Any) -> Any:
         if not isinstance(answer, ToolMessage):
             return answer
-        trust = min(map(values.trust_of, self.brought(answer)), default=1.0)
-        drops = self.tells_done and not isinstance(answer.artifact, dict)
-        return noted(answer, {TRUST: trust}, artifact={} if drops else answer.artifact)
+        trust = min(map(values.trust_of, self.find_values(answer)), default=1.0)
+        drops = self.artifact_is_changes and not isinstance(answer.artifact, dict)
+        return annotate_answer(
+            answer, {TRUST_KEY: trust}, artifact={} if drops else answer.artifact
+        )
 
 
 @contextmanager
-def _called(options: Mapping[str, Any]) -> Iterator[None]:
-    token = _CALL.set(options.get("tool_call_id"))
+def _current_call(options: Mapping[str, Any]) -> Iterator[None]:
+    token = _CALL_ID.set(options.get("tool_call_id"))
     try:
         yield
     finally:
-        _CALL.reset(token)
+        _CALL_ID.reset(token)
 
 
-def _bare(schema: dict[str, Any]) -> None:
+def _strip_schema(schema: dict[str, Any]) -> None:
     """Leave types and meanings, no defaults: a model pays for it at each call."""
     for field_schema in schema["properties"].values():
         for name in ("default", "minimum", "maximum"):
             field_schema.pop(name, None)
 
 
-def _found_in(answer: ToolMessage) -> Sequence[Any]:
+def _found_values(answer: ToolMessage) -> Sequence[Any]:
     """The memories that were found."""
     return answer.artifact if isinstance(answer.artifact, list) else ()
 
 
-def made(
+def make_tool(
     does: Callable[..., Flow[Any]],
     name: str,
     description: str,
@@ -186,7 +194,7 @@ def made(
 ) -> BaseTool:
     """Make a tool for `invoke` and `ainvoke` of one flow."""
     checked_text(name, "name")
-    call, acall = ways(does)
+    call, acall = both_forms(does)
     return OwnTool(
         name=name,
         description=description.strip(),
@@ -199,7 +207,7 @@ def made(
 
 
 @contextmanager
-def told_to_model() -> Iterator[None]:
+def errors_to_model() -> Iterator[None]:
     """Tell the model what it got wrong, or that memory is away, and let the run go on."""
     try:
         yield
@@ -214,12 +222,12 @@ def told_to_model() -> Iterator[None]:
         raise ToolException(prompts.MEMORY_IN_DOUBT if unknown else prompts.MEMORY_AWAY) from error
 
 
-def _key(step: Step) -> str:
+def _call_key(step: Step) -> str:
     """Return a key for what a call of a tool stores; a call that is carried out again has it too.
 
     The id of the call is not enough: some servers count calls anew in each answer.
     """
-    call = _CALL.get()
+    call = _CALL_ID.get()
     if call is None:
         return str(uuid4())
     for message in reversed(step.messages):
@@ -230,26 +238,26 @@ def _key(step: Step) -> str:
     return str(uuid5(NAMESPACE_OID, f"{step.run.id}\0{call}"))
 
 
-def of_context(
+def make_context_tool(
     what: Literal["search", "manage", "remind"], name: str, instructions: str, config: NodeConfig
 ) -> BaseTool:
     """Make a tool of the memory of the run's context."""
     does, takes, text = _TOOLS[what]
 
-    def doing(**arguments: Any) -> Flow[Told]:
+    def doing(**arguments: Any) -> Flow[ToolResult]:
         step = config.step(messages_so_far(ensure_config()), get_runtime())
-        with told_to_model():
+        with errors_to_model():
             return (yield from does(step, takes(**arguments)))
 
     description = f"{text}\n{checks.checked_instance(instructions, str, 'instructions')}"
-    return made(
+    return make_tool(
         doing,
         name,
         description,
         takes,
-        schema_extra=_bare,
-        brought=_found_in,
-        tells_done=True,
+        schema_extra=_strip_schema,
+        find_values=_found_values,
+        artifact_is_changes=True,
         response_format="content_and_artifact",
     )
 
@@ -280,39 +288,39 @@ def create_manage_reminder_tool(
         reminders = create_manage_reminder_tool()
         ```
     """
-    return of_context("remind", name, instructions, NodeConfig(context, coordinator))
+    return make_context_tool("remind", name, instructions, NodeConfig(context, coordinator))
 
 
-def memory_tools(config: NodeConfig) -> list[BaseTool]:
+def make_memory_tools(config: NodeConfig) -> list[BaseTool]:
     """Make the three tools that an agent's model is given."""
     return [
-        of_context("search", "search_memory", "", config),
-        of_context("manage", "manage_memory", "", config),
-        of_context("remind", "manage_reminder", "", config),
+        make_context_tool("search", "search_memory", "", config),
+        make_context_tool("manage", "manage_memory", "", config),
+        make_context_tool("remind", "manage_reminder", "", config),
     ]
 
 
 # Searching, and keeping a memory
 
 
-def _search(step: Step, wanted: SearchMemory) -> Flow[Told]:
+def _search_memory(step: Step, wanted: SearchMemory) -> Flow[ToolResult]:
     """Find memories for a model; what is known of a user are pins and what the user said."""
     memory, query = step.memory, wanted.query
     pins: Sequence[Recollection] = ()
     options: Any = {"limit": wanted.limit, "deduplicate": True, "min_match": 0}
     question = last_question(step.messages)  # what is asked is no answer
-    options["exclude"] = [] if question is None else [key_of(question, step.config)]
+    options["exclude"] = [] if question is None else [message_key(question, step.config)]
     if wanted.about == "user":
         options["filter"] = {"speaker": {"$ne": "assistant"}}
-        pins = yield from asked(memory.pinned)
+        pins = yield from invoke(memory.pinned)
         options["exclude"] += [pin.key for pin in pins]
-        options["limit"] = wanted.limit if query.strip() else max(wanted.limit, _KNOWN)
-    results = yield from asked(memory.get_context, query, **options)
-    shown = [result for result in results if wanted.about is None or _tells(result)]
+        options["limit"] = wanted.limit if query.strip() else max(wanted.limit, _USER_MEMORIES)
+    results = yield from invoke(memory.get_context, query, **options)
+    shown = [result for result in results if wanted.about is None or _is_informative(result)]
     notes = [result for result in shown if result.memory_type != types.PROSPECTIVE]
     lines: list[str] = []
     if places := {result.place for result in shown if result.memory_type == types.PROSPECTIVE}:
-        intentions = yield from asked(memory.reminders.list)
+        intentions = yield from invoke(memory.reminders.list)
         lines = [
             reminder_line(intention, memory.context.zone, memory.now)
             for intention in intentions
@@ -323,12 +331,12 @@ def _search(step: Step, wanted: SearchMemory) -> Flow[Told]:
     return text or prompts.NOTHING_FOUND, [dict(result.value) for result in (*pins, *shown)]
 
 
-def _tells(recollection: Recollection) -> bool:
+def _is_informative(recollection: Recollection) -> bool:
     talk = recollection.value.get(SMALL_TALK)
     return not isinstance(talk, int | float) or talk < TALKS
 
 
-def check_wanted(action: Action, named: object, content: object, *, pins: bool = False) -> None:
+def check_change(action: Action, named: object, content: object, *, pins: bool = False) -> None:
     """Refuse a change that lacks what it needs: an id, or a content unless the change only `pins`.
 
     Raises:
@@ -342,21 +350,21 @@ def check_wanted(action: Action, named: object, content: object, *, pins: bool =
         raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
 
 
-def _manage(step: Step, wanted: ManageMemory) -> Flow[Told]:
+def _manage_memory(step: Step, wanted: ManageMemory) -> Flow[ToolResult]:
     """Create, update or delete a memory, as a model decides.
 
     Raises:
         InvalidInputError: for what cannot be, in words for the model; nothing was changed.
     """
     memory, action, content, pin = step.memory, wanted.action, wanted.content, wanted.pin
-    check_wanted(action, wanted.id, content, pins=pin is not None)
+    check_change(action, wanted.id, content, pins=pin is not None)
     if wanted.id is None:
-        creating = _created(step, content or "", _TYPES[wanted.kind or "fact"], pin=bool(pin))
+        creating = _create_memory(step, content or "", _TYPES[wanted.kind or "fact"], pin=bool(pin))
         return (yield from creating)
-    old = yield from _meant(step, wanted.id, action)
+    old = yield from _find_changeable(step, wanted.id, action)
     handle = handle_of(old.namespace, old.key)
     if action == "delete":
-        retracting = asked(
+        retracting = invoke(
             memory.truth.retract, old.key, reason=prompts.MODEL_DELETED, answers=True
         )
         move = (yield from retracting).move
@@ -367,23 +375,28 @@ def _manage(step: Step, wanted: ManageMemory) -> Flow[Told]:
         revised = {"retracted": old.key, "handle": handle, "move": move}
         return prompts.MEMORY_DELETED.format_map(fields), {"revised": [revised]}
     if content is None:
-        yield from asked(memory.pin if pin else memory.unpin, old.key)
+        yield from invoke(memory.pin if pin else memory.unpin, old.key)
         return f"{'Pinned' if pin else 'Unpinned'} {bracket_handle(handle)}.", {}
     memory_type = old.memory_type if wanted.kind is None else _TYPES[wanted.kind]
-    return (yield from _updated(step, old, content, memory_type, pin=pin))
+    return (yield from _update_memory(step, old, content, memory_type, pin=pin))
 
 
-def _created(step: Step, content: str, memory_type: str, *, pin: bool) -> Flow[Told]:
+def _create_memory(step: Step, content: str, memory_type: str, *, pin: bool) -> Flow[ToolResult]:
     """Store what a model notes: as its own word, trusted no further than what it has heard."""
     memory = step.memory
-    trust = yield from trust_of(step)
-    options: Any = {"memory_type": memory_type, "trust": trust, "key": _key(step), "pinned": pin}
+    trust = yield from trust_in_step(step)
+    options: Any = {
+        "memory_type": memory_type,
+        "trust": trust,
+        "key": _call_key(step),
+        "pinned": pin,
+    }
     if memory_type == types.REFLEXION:
         options["personal"] = None if memory.context.user_id is None else True
         failed = last_failure(step.messages)
         options["further"] = {} if failed is None else failure_fields(failed)
-    result = yield from asked(memory.store, content, source=nouns.Source.AGENT.value, **options)
-    handle, refusal = yield from _stands(memory, result)
+    result = yield from invoke(memory.store, content, source=nouns.Source.AGENT.value, **options)
+    handle, refusal = yield from _handle_and_refusal(memory, result)
     if refusal:
         held = {"key": result.key, "quarantined": True, "reason": result.reason}
         return refusal, {"learned": [held]} if result.quarantined else {}
@@ -393,9 +406,9 @@ def _created(step: Step, content: str, memory_type: str, *, pin: bool) -> Flow[T
     }
 
 
-def _updated(
+def _update_memory(
     step: Step, old: Recollection, content: str, memory_type: str, *, pin: bool | None
-) -> Flow[Told]:
+) -> Flow[ToolResult]:
     """Store what is so now, and let it take the place of what was; a pin goes with it.
 
     Raises:
@@ -404,22 +417,22 @@ def _updated(
     memory, store = step.memory, step.memory.tiered_store
     current = recalling.standing(memory, [old.place])
     handle = handle_of(old.namespace, old.key)
-    if not (yield from asked(store.run, current)):
-        done = yield from asked(memory.get, _key(step))
+    if not (yield from invoke(store.run, current)):
+        done = yield from invoke(memory.get, _call_key(step))
         if done is not None and done.replaces is not None and done.replaces.handle == handle:
             text = prompts.MEMORY_UPDATED  # this call did it before, and is carried out again
             return text.format(new=bracket_handle(done.handle), old=bracket_handle(handle)), {}
         raise InvalidInputError(prompts.NOT_CURRENT.format(id=bracket_handle(handle)))
     stays_pinned = pin or (pin is None and old.value.get("pinned") is True)
     if stays_pinned:
-        yield from asked(store.run, check_room(memory, content, but=old.key))
-    reply, done = yield from _created(step, content, memory_type, pin=False)
+        yield from invoke(store.run, check_room(memory, content, but=old.key))
+    reply, done = yield from _create_memory(step, content, memory_type, pin=False)
     if "noted" not in done:
         return reply, done
     (new,) = done["noted"]
-    move = yield from asked(memory.truth.supersede, old.key, by=new["key"])
+    move = yield from invoke(memory.truth.supersede, old.key, by=new["key"])
     if stays_pinned:
-        yield from asked(memory.pin, new["key"])  # the old one's room is free now
+        yield from invoke(memory.pin, new["key"])  # the old one's room is free now
     revised = {"superseded": old.key, "handle": handle, "move": move}
     text = prompts.MEMORY_UPDATED.format(
         new=bracket_handle(new["handle"]), old=bracket_handle(handle)
@@ -427,7 +440,7 @@ def _updated(
     return text, {**done, "revised": [revised]}
 
 
-def _meant(step: Step, named: str, action: str) -> Flow[Recollection]:
+def _find_changeable(step: Step, named: str, action: str) -> Flow[Recollection]:
     """Find the memory that a model names and may change.
 
     Raises:
@@ -436,8 +449,8 @@ def _meant(step: Step, named: str, action: str) -> Flow[Recollection]:
     memory, question = step.memory, last_question(step.messages)
     this = named == THIS and question is not None
     if named == THIS and question is not None:
-        named = key_of(question, step.config)
-    recollection = yield from asked(memory.get, named)
+        named = message_key(question, step.config)
+    recollection = yield from invoke(memory.get, named)
     if recollection is None:
         absent = prompts.NOT_THERE_YET if this else prompts.NOT_THERE
         raise InvalidInputError(absent.format(id=named, action=action))
@@ -445,25 +458,25 @@ def _meant(step: Step, named: str, action: str) -> Flow[Recollection]:
     own = memory.context.user_id is None or whose == memory.context.user_id
     if not own and values.source_of(recollection.value) != nouns.Source.AGENT:
         raise InvalidInputError(prompts.STANDS.format(id=named, action=action))
-    trust = yield from trust_of(step)
+    trust = yield from trust_in_step(step)
     if trust < nouns.TRUST_THRESHOLD and values.trust_of(recollection.value) > trust:
         raise InvalidInputError(prompts.HEARD_TOO_MUCH.format(action=action))
     speaker = (recollection.speaker or "").lower()
     if speaker and speaker not in nouns.USER_ROLES | nouns.ASSISTANT_ROLES:
         speakers = yield from speakers_in(step.config, memory.gate)
-        by = "" if question is None else str(speakers.of(question)["speaker"])
+        by = "" if question is None else str(speakers.options(question)["speaker"])
         if by.lower() != speaker:
             whose_words = {"id": named, "speaker": recollection.speaker, "action": action}
             raise InvalidInputError(prompts.OTHERS_WORDS.format_map(whose_words))
     return recollection
 
 
-def _stands(memory: MemoryCoordinator, result: StoreResult) -> Flow[tuple[str, str]]:
+def _handle_and_refusal(memory: MemoryCoordinator, result: StoreResult) -> Flow[tuple[str, str]]:
     """Return the handle of what was stored, and what a model is told where the gate refused it."""
     if not result.stored:
         return "", prompts.NOT_STORED.format(reason=result.reason)
     key = str(result.key)
-    recollection = yield from asked(memory.get, key)
+    recollection = yield from invoke(memory.get, key)
     handle = key if recollection is None else handle_of(recollection.namespace, recollection.key)
     held = prompts.HELD_BACK.format(id=handle, reason=result.reason)
     return handle, held if result.quarantined else ""
@@ -472,42 +485,44 @@ def _stands(memory: MemoryCoordinator, result: StoreResult) -> Flow[tuple[str, s
 # Reminders
 
 
-def _remind(step: Step, wanted: ManageReminder) -> Flow[Told]:
+def _manage_reminder(step: Step, wanted: ManageReminder) -> Flow[ToolResult]:
     """Set, close or put off a reminder, as a model decides.
 
     Raises:
         InvalidInputError: for what cannot be, in words for the model; nothing was changed.
     """
     memory, action, named = step.memory, wanted.action, wanted.id
-    moment = None if wanted.at is None else _local_moment(wanted.at, memory)
+    moment = None if wanted.at is None else _parse_moment(wanted.at, memory)
     if action == "set":
         if wanted.content is None:
             raise InvalidInputError(prompts.REMINDER_CONTENT_NEEDED)
-        return (yield from _set(step, wanted.content, moment, wanted))
+        return (yield from _set_reminder(step, wanted.content, moment, wanted))
     if named is None:
         raise InvalidInputError(prompts.REMINDER_ID_NEEDED.format(action=action))
     changes = {"reminded": [{"action": action, "id": named}]}
     if action != "snooze":
-        text, was_open = yield from _close(memory, named, done=action == "done")
+        text, was_open = yield from _close_reminder(memory, named, done=action == "done")
         return text, changes if was_open else {}
     if moment is None:
         raise InvalidInputError(prompts.TIME_NEEDED)
-    yield from asked(memory.reminders.snooze, named, moment)
-    return prompts.REMINDER_SNOOZED.format(id=_shown(named), when=_clock(moment, memory)), changes
+    yield from invoke(memory.reminders.snooze, named, moment)
+    return prompts.REMINDER_SNOOZED.format(
+        id=_bracketed_id(named), when=_format_moment(moment, memory)
+    ), changes
 
 
-def _close(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[tuple[str, bool]]:
+def _close_reminder(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[tuple[str, bool]]:
     """Close a reminder, and tell whether it was open; what repeats is done until its next time."""
-    if (yield from asked(memory.get, named)) is None:
+    if (yield from invoke(memory.get, named)) is None:
         raise InvalidInputError(prompts.NO_REMINDER.format(id=named))
-    shown = _shown(named)
+    shown = _bracketed_id(named)
     if not (
-        yield from asked(memory.reminders.complete if done else memory.reminders.cancel, named)
+        yield from invoke(memory.reminders.complete if done else memory.reminders.cancel, named)
     ):
         return prompts.REMINDER_WAS_CLOSED.format(id=shown), False
     if not done:
         return prompts.REMINDER_CANCELLED.format(id=shown), True
-    still_open = yield from asked(memory.reminders.list)
+    still_open = yield from invoke(memory.reminders.list)
     again = next(
         (
             intention
@@ -518,15 +533,17 @@ def _close(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[tuple[s
     )
     if again is None:
         return prompts.REMINDER_DONE.format(id=shown), True
-    when = _clock(again.due_at, memory)
+    when = _format_moment(again.due_at, memory)
     return prompts.REMINDER_COMES_AGAIN.format(id=shown, when=when), True
 
 
-def _shown(named: str) -> str:
+def _bracketed_id(named: str) -> str:
     return bracket_handle(named.strip().strip("[]"))
 
 
-def _set(step: Step, content: str, moment: datetime | None, wanted: ManageReminder) -> Flow[Told]:
+def _set_reminder(
+    step: Step, content: str, moment: datetime | None, wanted: ManageReminder
+) -> Flow[ToolResult]:
     memory = step.memory
     waits: dict[str, Any] = {"at": moment, "cue": wanted.cue, "before_tool": wanted.before_tool}
     if wanted.every is not None:
@@ -534,19 +551,19 @@ def _set(step: Step, content: str, moment: datetime | None, wanted: ManageRemind
         moment = moment or memory.now
         waits = {"at": At(moment, every=wanted.every, timezone=zone)}
     noted_as = {name: value for name, value in waits.items() if value is not None}
-    noted_as |= {"trust": (yield from trust_of(step)), "key": _key(step)}
-    result = yield from asked(
+    noted_as |= {"trust": (yield from trust_in_step(step)), "key": _call_key(step)}
+    result = yield from invoke(
         memory.reminders.add, content, source=nouns.Source.AGENT.value, **noted_as
     )
-    handle, refusal = yield from _stands(memory, result)
+    handle, refusal = yield from _handle_and_refusal(memory, result)
     if refusal:
         return refusal, {}
-    when = "" if moment is None else f" for {_clock(moment, memory)}"
+    when = "" if moment is None else f" for {_format_moment(moment, memory)}"
     done = {"reminded": [{"action": "set", "id": handle}]}
     return prompts.REMINDER_SET.format(id=bracket_handle(handle), when=when), done
 
 
-def _local_moment(text: str, memory: MemoryCoordinator) -> datetime:
+def _parse_moment(text: str, memory: MemoryCoordinator) -> datetime:
     """Read a moment in ISO 8601; without a zone it is the context's.
 
     Raises:
@@ -560,18 +577,20 @@ def _local_moment(text: str, memory: MemoryCoordinator) -> datetime:
         # what a clock skips in spring is the hour after, also where it is confirmed
         moment = moment.replace(tzinfo=memory.context.zone).astimezone(UTC)
     if moment < memory.now.replace(second=0, microsecond=0):
-        raise InvalidInputError(prompts.TIME_OVER.format(at=text, now=_clock(memory.now, memory)))
+        raise InvalidInputError(
+            prompts.TIME_OVER.format(at=text, now=_format_moment(memory.now, memory))
+        )
     return moment
 
 
-def _clock(moment: datetime, memory: MemoryCoordinator) -> str:
+def _format_moment(moment: datetime, memory: MemoryCoordinator) -> str:
     there = moment.astimezone(memory.context.zone)
     return f"{long_day(there.date())}, {there:%H:%M}"
 
 
-_TOOLS: Final[dict[str, tuple[Callable[..., Flow[Told]], type[BaseModel], str]]] = {
-    "search": (_search, SearchMemory, prompts.SEARCH_CONTEXT),
-    "manage": (_manage, ManageMemory, prompts.MANAGE_CONTEXT),
-    "remind": (_remind, ManageReminder, prompts.REMIND_CONTEXT),
+_TOOLS: Final[dict[str, tuple[Callable[..., Flow[ToolResult]], type[BaseModel], str]]] = {
+    "search": (_search_memory, SearchMemory, prompts.SEARCH_CONTEXT),
+    "manage": (_manage_memory, ManageMemory, prompts.MANAGE_CONTEXT),
+    "remind": (_manage_reminder, ManageReminder, prompts.REMIND_CONTEXT),
 }
 """What each tool does, what it takes, and what a model is told of it."""

@@ -18,11 +18,19 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langmem_tiers.core import checks, errors, prompts, settings, values
 from langmem_tiers.core.memory import Recollection, StoreResult
 from langmem_tiers.graph import messages, node
-from langmem_tiers.graph.messages import HELD, RAN, Answer, Failing, Handler, approach_of, watched
-from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked
-from langmem_tiers.graph.recall import DEFAULT_LESSONS, checked_lessons
+from langmem_tiers.graph.messages import (
+    HELD_KEY,
+    RAN_KEY,
+    FailureTest,
+    Handler,
+    ToolAnswer,
+    run_tool_call,
+    text_of_call,
+)
+from langmem_tiers.graph.node import OnError, Scope, Step, Update, invoke
+from langmem_tiers.graph.recall import DEFAULT_LESSONS, check_lessons
 from langmem_tiers.graph.remind import reminders_text
-from langmem_tiers.graph.speakers import trusting
+from langmem_tiers.graph.speakers import trust_in_run
 from langmem_tiers.learn import promotion_rules, skills
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.outcome import OutcomeReport, Run
@@ -33,25 +41,25 @@ from langmem_tiers.memory.learning import begin_reflection, learned_lately
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
 
-Attempts = Callable[[Any], FailedAttempt | Iterable[FailedAttempt] | None]
+AttemptFinder = Callable[[Any], FailedAttempt | Iterable[FailedAttempt] | None]
 """What failed, of a graph's state."""
 Success = str | Callable[[Any], bool | None]
 """A key of the state, or a function of the state: whether the run succeeded; None is not known."""
 
-Found = str | Callable[[Any], Mapping[str, Any]]
+MappingSource = str | Callable[[Any], Mapping[str, Any]]
 """A key of the state, or a function of the state, that holds a mapping."""
 
 _NOT_JUDGED = StoreResult(stored=False, reason="the run was not judged a success")
-_FAILED = StoreResult(stored=False, reason="memory failed, as the log tells")
-_NODE_ERROR = "__pregel_node_error"
+_MEMORY_FAILED = StoreResult(stored=False, reason="memory failed, as the log tells")
+_NODE_ERROR_KEY = "__pregel_node_error"
 """Where LangGraph (1.2 and later) puts the `NodeError` that it hands to an error handler."""
 
 
 def create_reflexion_node(
     *,
     model: BaseChatModel | None = None,
-    attempts: Attempts | None = None,
-    failed: Failing | None = None,
+    attempts: AttemptFinder | None = None,
+    failed: FailureTest | None = None,
     on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
@@ -78,15 +86,15 @@ def create_reflexion_node(
             stream; `raise` leaves it to the graph and its retry policy.
         context, coordinator, name: Those of every node; see `create_recall_node`.
     """
-    node.checked_helpers(model, attempts=attempts, failed=failed)
+    node.check_helpers(model, attempts=attempts, failed=failed)
 
     def reflect(step: Step) -> Flow[Update]:
         if attempts is None:
-            failures = _failed(step, failed, every=model is not None)
+            failures = _find_failures(step, failed, every=model is not None)
         else:
-            failures = _told(step.state, attempts)
-        reflecting = asked(step.memory.learning.reflect, failures, model=model)
-        learned = yield from step.spared(reflecting, [])
+            failures = _call_attempts(step.state, attempts)
+        reflecting = invoke(step.memory.learning.reflect, failures, model=model)
+        learned = yield from step.run_or(reflecting, [])
         return {"reflexions": [result.key for result in learned]}
 
     return node.NodeConfig(context, coordinator, name, on_error).node(reflect)
@@ -114,12 +122,14 @@ def create_outcome_node(
             stream; `raise` leaves it to the graph and its retry policy.
         context, coordinator, name: Those of every node; see `create_recall_node`.
     """
-    node.checked_of_state(["success"], success=success)
+    node.check_state_sources(["success"], success=success)
 
     def outcome(step: Step) -> Flow[Update]:
-        if (judged := judged_of(step.state, success)) is None:
+        if (judged := read_success(step.state, success)) is None:
             return {"credited": 0}
-        report = yield from step.spared(credit(step, _run(step), success=judged), None)
+        report = yield from step.run_or(
+            credit_outcome(step, _recalled_run(step), success=judged), None
+        )
         return {"credited": 0 if report is None else report.credited}
 
     return node.NodeConfig(context, coordinator, name, on_error).node(outcome)
@@ -147,12 +157,12 @@ def create_promotion_node(
         context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     promotion_rules.promotion_policy(policy)  # refuses what is none
-    node.checked_helpers(model)
+    node.check_helpers(model)
 
     def promote(step: Step) -> Flow[Update]:
-        demoted = yield from step.spared(asked(step.memory.learning.demote, policy=policy), [])
-        promoting = asked(step.memory.learning.promote, policy=policy, model=model)
-        promoted = yield from step.spared(promoting, [])
+        demoted = yield from step.run_or(invoke(step.memory.learning.demote, policy=policy), [])
+        promoting = invoke(step.memory.learning.promote, policy=policy, model=model)
+        promoted = yield from step.run_or(promoting, [])
         return {
             "promoted": [
                 {
@@ -172,8 +182,8 @@ def create_promotion_node(
 
 def create_evolution_node(
     *,
-    interaction: Found,
-    success_metrics: Found,
+    interaction: MappingSource,
+    success_metrics: MappingSource,
     judged: Success | None = None,
     threshold: float = WORTH_REMEMBERING,
     extract_entities: Entities | None = None,
@@ -200,17 +210,17 @@ def create_evolution_node(
         context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     inputs = {"interaction": interaction, "success_metrics": success_metrics}
-    node.checked_of_state(inputs, **inputs, judged=judged)
+    node.check_state_sources(inputs, **inputs, judged=judged)
     checks.checked_share(threshold, "threshold")
-    node.checked_helpers(extract_entities=extract_entities)
+    node.check_helpers(extract_entities=extract_entities)
 
     def evolve(step: Step) -> Flow[Update]:
         result = _NOT_JUDGED
-        if judged is None or judged_of(step.state, judged):
-            happened, metrics = (node.of_state(step.state, source) for source in inputs.values())
+        if judged is None or read_success(step.state, judged):
+            happened, metrics = (node.read_state(step.state, source) for source in inputs.values())
             options: Any = {"threshold": threshold, "extract_entities": extract_entities}
-            evolving = asked(step.memory.learning.evolve, happened, metrics, **options)
-            result = yield from step.spared(evolving, _FAILED)
+            evolving = invoke(step.memory.learning.evolve, happened, metrics, **options)
+            result = yield from step.run_or(evolving, _MEMORY_FAILED)
         return {"evolved": {"stored": result.stored, "key": result.key, "reason": result.reason}}
 
     return node.NodeConfig(context, coordinator, name, on_error).node(evolve)
@@ -239,20 +249,20 @@ def create_skill_node(
             stream; `raise` leaves it to the graph and its retry policy.
         context, coordinator, name: Those of every node; see `create_recall_node`.
     """
-    node.checked_of_state(["success"], success=success)
+    node.check_state_sources(["success"], success=success)
     skills.skill_candidates((), min_support=min_support)  # refuses a number that cannot be
 
     def learn(step: Step) -> Flow[Update]:
-        if (trace := _trace(step, success)) is None:
+        if (trace := _tool_trace(step, success)) is None:
             return {"skills": []}
-        learning = asked(step.memory.learning.learn_skills, trace, min_support=min_support)
-        results = yield from step.spared(learning, [])
+        learning = invoke(step.memory.learning.learn_skills, trace, min_support=min_support)
+        results = yield from step.run_or(learning, [])
         return {"skills": [result.key for result in results if result.stored]}
 
     return node.NodeConfig(context, coordinator, name, on_error).node(learn)
 
 
-def _told(state: Any, attempts: Attempts) -> list[FailedAttempt]:
+def _call_attempts(state: Any, attempts: AttemptFinder) -> list[FailedAttempt]:
     """The failed attempts that a function of the caller's finds."""
     returned: Any = attempts(state)
     failures = (
@@ -261,13 +271,13 @@ def _told(state: Any, attempts: Attempts) -> list[FailedAttempt]:
     return list(checks.checked_list(failures, "what attempts returned", "failed attempts"))
 
 
-def _failed(step: Step, failed: Failing | None, *, every: bool) -> list[FailedAttempt]:
+def _find_failures(step: Step, failed: FailureTest | None, *, every: bool) -> list[FailedAttempt]:
     """The error of a node, and failed calls: each, or those that a later call speaks for."""
-    caught = (step.config.get("configurable") or {}).get(_NODE_ERROR)
-    conversation = messages.failing(step.messages, failed)
+    caught = (step.config.get("configurable") or {}).get(_NODE_ERROR_KEY)
+    conversation = messages.mark_failures(step.messages, failed)
     failures = [
         attempt
-        for attempt in messages.attempts_in(conversation)
+        for attempt in messages.failed_attempts(conversation)
         if every or attempt.succeeded_with is not None
     ]
     if caught is None:
@@ -281,13 +291,13 @@ def _failed(step: Step, failed: Failing | None, *, every: bool) -> list[FailedAt
     return [of_node, *failures]
 
 
-def judged_of(state: Any, success: Success) -> bool | None:
+def read_success(state: Any, success: Success) -> bool | None:
     """Tell whether a run succeeded, as its state says; None if that is not known.
 
     Raises:
         InvalidInputError: for a state without that key, or a judgement that is none.
     """
-    judged = node.of_state(state, success)
+    judged = node.read_state(state, success)
     if judged is not None and not isinstance(judged, bool):
         raise errors.InvalidTypeError(
             f"whether the run succeeded is True, False or None, not {errors.short(judged)}"
@@ -295,7 +305,7 @@ def judged_of(state: Any, success: Success) -> bool | None:
     return judged
 
 
-def _run(step: Step) -> str:
+def _recalled_run(step: Step) -> str:
     """The run that the recall node noted."""
     run = step.read("recalled_run")
     if not run:
@@ -306,14 +316,14 @@ def _run(step: Step) -> str:
     return str(run)
 
 
-def _trace(step: Step, success: Success) -> skills.Trace | None:
+def _tool_trace(step: Step, success: Success) -> skills.Trace | None:
     """Return what this run called; None if nothing, or if it is not known how it ended."""
-    judged, conversation = judged_of(step.state, success), step.messages
+    judged, conversation = read_success(step.state, success), step.messages
     calls = [
         skills.ToolCall(
             call.tool, frozenset(map(values.replace_unstorable, call.call["args"])), not call.failed
         )
-        for call in messages.calls_of_turn(conversation)
+        for call in messages.turn_calls(conversation)
         if call.tool is not None
     ]
     return None if judged is None or not calls else skills.Trace(step.run.id, calls, judged)
@@ -322,17 +332,17 @@ def _trace(step: Step, success: Success) -> skills.Trace | None:
 # An agent learns when its turn is over: what failed, and later a model's lessons
 
 
-def credit(step: Step, run_id: str, *, success: bool) -> Flow[OutcomeReport]:
+def credit_outcome(step: Step, run_id: str, *, success: bool) -> Flow[OutcomeReport]:
     """Credit what a run was shown with how it ended."""
-    options: Any = {"run_id": run_id, "success": success, **messages.said_in(step.messages)}
-    return asked(step.memory.learning.record_outcome, **options)
+    options: Any = {"run_id": run_id, "success": success, **messages.outcome_texts(step.messages)}
+    return invoke(step.memory.learning.record_outcome, **options)
 
 
-def learn_from(
+def learn_from_turn(
     step: Step,
-    ran: messages.Ran,
+    ran: messages.DidRun,
     model: BaseChatModel | None,
-    failed: Failing | None,
+    failed: FailureTest | None,
     *,
     judged: bool | None,
 ) -> Flow[list[dict[str, Any]]]:
@@ -341,13 +351,13 @@ def learn_from(
     What is returned was learned since it was told last: the model's lessons in a later turn, as
     is the error where it failed.
     """
-    memory, conversation = step.memory, messages.failing(step.messages, failed)
-    attempts = messages.attempts_in(conversation, ran)
+    memory, conversation = step.memory, messages.mark_failures(step.messages, failed)
+    attempts = messages.failed_attempts(conversation, ran)
     if model is None:
         kept = [attempt for attempt in attempts if attempt.succeeded_with is not None]
-        learned: Sequence[StoreResult] = yield from asked(memory.learning.reflect, kept)
+        learned: Sequence[StoreResult] = yield from invoke(memory.learning.reflect, kept)
     else:
-        earlier = conversation[: len(conversation) - len(node.this_turn(conversation))]
+        earlier = conversation[: len(conversation) - len(node.turn_messages(conversation))]
         answers = (
             node.text_of(message) for message in reversed(earlier) if isinstance(message, AIMessage)
         )
@@ -355,10 +365,10 @@ def learn_from(
         experience = Experience(
             attempts=attempts,
             asked=memory.tiered_store.options.bounds.beginning(question),
-            answered=messages.said_in(conversation).get("answer", ""),
+            answered=messages.outcome_texts(conversation).get("answer", ""),
             before=values.replace_unstorable(next(filter(None, answers), "")),
             failed=judged is False,
-            trust=(yield from trusting(conversation, memory.gate, step.config)),
+            trust=(yield from trust_in_run(conversation, memory.gate, step.config)),
         )
         if experience.teaches:
             begin_reflection(memory, experience, model)
@@ -369,7 +379,7 @@ def learn_from(
     ]
 
 
-BY_LESSONS: Final = "lessons"
+HELD_BY_LESSONS: Final = "lessons"
 """What marks an answer in place of a call that lessons held."""
 
 
@@ -393,7 +403,7 @@ class ToolLessons:
         ```
     """
 
-    runner = node.CALLER
+    runner = node.DRIVER
 
     def __init__(
         self,
@@ -427,62 +437,66 @@ class ToolLessons:
         """
         checks.checked_flag(hold_repeats, "hold_repeats")
         checks.checked_flag(with_errors, "with_errors")
-        checked_lessons(lessons, holdout)
-        node.checked_helpers(run=run)
+        check_lessons(lessons, holdout)
+        node.check_helpers(run=run)
         self._config = node.NodeConfig(context, coordinator)
         self._hold_repeats, self._with_errors = hold_repeats and lessons > 0, with_errors
         self._lessons, self._holdout = lessons, holdout
-        self._run = run or (lambda request: node.of_state(request.state, "recalled_run", None))
+        self._run = run or (lambda request: node.read_state(request.state, "recalled_run", None))
 
-    def _started(self, request: ToolCallRequest, ran: str) -> None:
+    def _note_started(self, request: ToolCallRequest, ran: str) -> None:
         """Take note of the digest of each call whose tool has run, whatever came of it."""
 
-    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[ToolAnswer]:
         """Run a tool call, with the lessons there are."""
-        before = _made_before(request) if self._hold_repeats else []
+        before = _earlier_calls(request) if self._hold_repeats else []
         if self._hold_repeats and _may_be_held(request, before):
             call = request.tool_call
-            same = {"tools": call["name"], "approach": approach_of(call)}
-            if lessons := (yield from self._found(request, **same)):
+            same = {"tools": call["name"], "approach": text_of_call(call)}
+            if lessons := (yield from self._find_lessons(request, **same)):
                 text = prompts.BEFORE_THE_CALL.format(lessons=recalled_text((), lessons))
-                return _held(request, text, BY_LESSONS)
-        answer = yield from watched(handler, request, partial(self._started, request))
-        if not isinstance(answer, ToolMessage) or RAN not in answer.additional_kwargs:
+                return _hold_call(request, text, HELD_BY_LESSONS)
+        answer = yield from run_tool_call(handler, request, partial(self._note_started, request))
+        if not isinstance(answer, ToolMessage) or RAN_KEY not in answer.additional_kwargs:
             return answer  # a person, or another in the tool's place, answered it
         if answer.status != "error":
-            if before and before[-1].answer.additional_kwargs.get(HELD) == BY_LESSONS:
+            if before and before[-1].answer.additional_kwargs.get(HELD_KEY) == HELD_BY_LESSONS:
                 step, call = self._config.step(request.state, request.runtime), request.tool_call
-                with step.without("lessons of a tool call"):  # it is held by these no more
-                    yield from asked(
-                        step.memory.learning.allow, approach_of(call), tool=call["name"]
+                with step.tolerate("lessons of a tool call"):  # it is held by these no more
+                    yield from invoke(
+                        step.memory.learning.allow, text_of_call(call), tool=call["name"]
                     )
             return answer
         if not self._with_errors:
             return answer
         tool = messages.tool_of(request.tool_call)
         failure = signature(node.text_of(answer), tool=tool)
-        return messages.taught(answer, (yield from self._found(request, failures=failure)))
+        return messages.prepend_lessons(
+            answer, (yield from self._find_lessons(request, failures=failure))
+        )
 
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
-    def _found(self, request: ToolCallRequest, **concern: Any) -> Flow[Sequence[Recollection]]:
+    def _find_lessons(
+        self, request: ToolCallRequest, **concern: Any
+    ) -> Flow[Sequence[Recollection]]:
         """Find the lessons of a call; where memory fails, the call runs without them."""
         step, run = self._config.step(request.state, request.runtime), self._run(request)
         shown_to: dict[str, Any] = {} if run is None else {"run_id": run, "holdout": self._holdout}
         concern |= {"limit": self._lessons, **shown_to}
-        with step.without("lessons of a tool call"):
-            return (yield from asked(step.memory.learning.get_lessons, **concern))
+        with step.tolerate("lessons of a tool call"):
+            return (yield from invoke(step.memory.learning.get_lessons, **concern))
         return ()
 
 
-def _made_before(request: ToolCallRequest) -> list[messages.Called]:
+def _earlier_calls(request: ToolCallRequest) -> list[messages.AnsweredCall]:
     """The answers in the thread to just this call."""
-    approach = approach_of(request.tool_call)
-    answered = messages.answered_in(node.messages_of(request.state))
+    approach = text_of_call(request.tool_call)
+    answered = messages.answered_calls(node.messages_of(request.state))
     return [call for call in answered if call.approach == approach]
 
 
-def _may_be_held(request: ToolCallRequest, before: Sequence[messages.Called]) -> bool:
+def _may_be_held(request: ToolCallRequest, before: Sequence[messages.AnsweredCall]) -> bool:
     """Tell whether a model will see the lesson, and it can be seen that it was not held before.
 
     What has worked in the thread since is no mistake any more.
@@ -495,7 +509,7 @@ def _may_be_held(request: ToolCallRequest, before: Sequence[messages.Called]) ->
     )
 
 
-def _held(request: ToolCallRequest, text: str, by: str) -> ToolMessage:
+def _hold_call(request: ToolCallRequest, text: str, by: str) -> ToolMessage:
     """The answer to a call that is not run."""
     call = request.tool_call
     return ToolMessage(
@@ -503,7 +517,7 @@ def _held(request: ToolCallRequest, text: str, by: str) -> ToolMessage:
         name=call["name"],
         tool_call_id=call["id"],
         status="error",
-        additional_kwargs={HELD: by},
+        additional_kwargs={HELD_KEY: by},
     )
 
 
@@ -529,7 +543,7 @@ class ToolReminders:
         ```
     """
 
-    runner = node.CALLER
+    runner = node.DRIVER
 
     def __init__(
         self,
@@ -546,17 +560,17 @@ class ToolReminders:
         """
         self._config = node.NodeConfig(context, coordinator)
 
-    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[ToolAnswer]:
         """Run a tool call, unless there is a reminder for before it."""
-        held = yield from held_by_reminder(
+        held = yield from hold_for_reminder(
             request, self._config.step(request.state, request.runtime)
         )
-        return held or (yield from watched(handler, request))
+        return held or (yield from run_tool_call(handler, request))
 
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
 
-def held_by_reminder(request: ToolCallRequest, step: Step) -> Flow[ToolMessage | None]:
+def hold_for_reminder(request: ToolCallRequest, step: Step) -> Flow[ToolMessage | None]:
     """Return what a tool call is answered with if there is a reminder for before it; else None.
 
     Where memory fails, the call runs without any.
@@ -565,11 +579,11 @@ def held_by_reminder(request: ToolCallRequest, step: Step) -> Flow[ToolMessage |
     if getattr(request.tool, "return_direct", False):
         return None
     run = str(uuid5(NAMESPACE_OID, f"{step.run.id} {call['id']}"))
-    with step.without("reminders of a tool call"):
-        raised = yield from asked(step.memory.reminders.due, tool=call, kinds=["tool"], run_id=run)
+    with step.tolerate("reminders of a tool call"):
+        raised = yield from invoke(step.memory.reminders.due, tool=call, kinds=["tool"], run_id=run)
         if raised:
             text = prompts.REMINDED_BEFORE_THE_CALL.format(
                 reminders=reminders_text(raised, zone=step.memory.context.zone)
             )
-            return _held(request, text, "reminders")
+            return _hold_call(request, text, "reminders")
     return None

@@ -24,16 +24,22 @@ from langgraph.types import Command
 
 from langmem_tiers.core import checks, errors, memory, reading, settings
 from langmem_tiers.core.values import replace_unstorable
-from langmem_tiers.graph.node import Latest, last_question, since, text_of, this_turn
+from langmem_tiers.graph.node import (
+    LatestEntries,
+    last_question,
+    messages_since,
+    text_of,
+    turn_messages,
+)
 from langmem_tiers.learn.reflexion import FailedAttempt, TriedCall, find_cure
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS, normalise_status
 
-RAN: Final = "langmem_tiers_ran"
+RAN_KEY: Final = "langmem_tiers_ran"
 """The key, among the answer's `additional_kwargs`, of a digest of the call that ran."""
-Answer: TypeAlias = ToolMessage | Command[Any]
+ToolAnswer: TypeAlias = ToolMessage | Command[Any]
 Handler: TypeAlias = Callable[[ToolCallRequest], Any]
 """Runs a call: it returns its answer, or where the call is awaited what is awaited for it."""
 
@@ -54,14 +60,14 @@ class _Watcher(BaseCallbackHandler):
         if own and self.started is None:
             inputs = options.get("inputs")
             args = {"input": input_str} if inputs is None else inputs
-            self.started = digest(approach(str((serialized or {}).get("name")), args))
+            self.started = digest(call_text(str((serialized or {}).get("name")), args))
 
 
 _watcher: ContextVar[_Watcher | None] = ContextVar("langmem_tiers_watcher", default=None)
 register_configure_hook(_watcher, inheritable=False)
 
 
-def approach(tool: str, args: Mapping[str, Any]) -> str:
+def call_text(tool: str, args: Mapping[str, Any]) -> str:
     """A tool call as text: the tool with its arguments."""
     arguments = json.dumps(args, ensure_ascii=False, sort_keys=True, default=str)
     return replace_unstorable(f"{tool}({arguments})")
@@ -72,9 +78,9 @@ def digest(text: str) -> str:
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def watched(
+def run_tool_call(
     handler: Handler, request: ToolCallRequest, note: Callable[[str], None] = lambda _: None
-) -> Flow[Answer]:
+) -> Flow[ToolAnswer]:
     """Run a tool call, mark its answer if the tool ran, and tell `note`.
 
     Where the call raises, others make an answer of the error, and `note` alone is told.
@@ -84,46 +90,46 @@ def watched(
     token = _watcher.set(watcher)
     try:
         call_it = partial(handler, request)
-        answer: Answer = yield Ask(call_it, call_it)
+        answer: ToolAnswer = yield Ask(call_it, call_it)
     finally:
         _watcher.reset(token)
         if watcher.started is not None:
             note(watcher.started)
     ran = watcher.started
     if ran is None and request.tool is None:  # there is no such tool: the model's mistake
-        ran = digest(approach(call["name"], call["args"]))
-    return answer if ran is None else _marked(answer, call["id"], ran)
+        ran = digest(call_text(call["name"], call["args"]))
+    return answer if ran is None else _mark_answer(answer, call["id"], ran)
 
 
-def _marked(answer: Any, call_id: str | None, ran: str) -> Any:
+def _mark_answer(answer: Any, call_id: str | None, ran: str) -> Any:
     """Return the answer to a call with the mark, in whatever form it comes."""
     if isinstance(answer, ToolMessage):
-        return noted(answer, {RAN: ran}) if answer.tool_call_id == call_id else answer
+        return annotate_answer(answer, {RAN_KEY: ran}) if answer.tool_call_id == call_id else answer
     if isinstance(answer, Command) and isinstance(answer.update, dict):
         update = {
-            name: _marked(value, call_id, ran) if isinstance(value, list) else value
+            name: _mark_answer(value, call_id, ran) if isinstance(value, list) else value
             for name, value in answer.update.items()
         }
         return replace(answer, update=update)
     if isinstance(answer, list):
-        return [_marked(item, call_id, ran) for item in answer]
+        return [_mark_answer(item, call_id, ran) for item in answer]
     return answer
 
 
-def noted(answer: ToolMessage, notes: Mapping[str, Any], **changed: Any) -> ToolMessage:
+def annotate_answer(answer: ToolMessage, notes: Mapping[str, Any], **changed: Any) -> ToolMessage:
     """A tool's answer, with notes among its `additional_kwargs`."""
     kwargs = {**answer.additional_kwargs, **notes}
     return answer.model_copy(update={"additional_kwargs": kwargs, **changed})
 
 
-UNNAMED = "a task without a name"
-HELD = "langmem_tiers_held"
+UNNAMED_TASK = "a task without a name"
+HELD_KEY = "langmem_tiers_held"
 """Marks the answer to a call that was held, among its `additional_kwargs`."""
-FAILED = "langmem_tiers_failed"
+FAILED_KEY = "langmem_tiers_failed"
 """Marks an answer that somebody takes for a failure, whatever its status, among its kwargs."""
-TAUGHT = "langmem_tiers_taught"
+TAUGHT_KEY = "langmem_tiers_taught"
 """How many characters of lessons stand before the answer to a call, among its kwargs."""
-_TITLE = 200
+_TITLE_LENGTH = 200
 """Characters of a question that name its task."""
 WRITE_TODOS: Final = "write_todos"
 """The tool by which LangChain's agents keep their todos."""
@@ -133,7 +139,7 @@ _LONGEST_STEP: Final = 200
 """Characters of a step that are kept: our own choice."""
 
 
-class Called(NamedTuple):
+class AnsweredCall(NamedTuple):
     """A tool call, and what came of it."""
 
     call: ToolCall
@@ -144,29 +150,29 @@ class Called(NamedTuple):
     @property
     def failed(self) -> bool:
         """Tell whether the tool reported an error, or somebody takes its answer for one."""
-        judged = self.answer.additional_kwargs.get(FAILED)
+        judged = self.answer.additional_kwargs.get(FAILED_KEY)
         return self.answer.status == "error" or bool(judged)
 
     @property
     def held(self) -> bool:
         """Tell whether the tool was not run, but the call answered with its lesson."""
-        return bool(self.answer.additional_kwargs.get(HELD))
+        return bool(self.answer.additional_kwargs.get(HELD_KEY))
 
     @property
     def ran(self) -> bool:
         """Tell whether the tool was seen to run, with just these arguments."""
-        return bool(self.answer.additional_kwargs.get(RAN) == digest(self.approach))
+        return bool(self.answer.additional_kwargs.get(RAN_KEY) == digest(self.approach))
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The tool's answer as text, without the lessons that were put before it."""
-        lessons = self.answer.additional_kwargs.get(TAUGHT, 0)
+        lessons = self.answer.additional_kwargs.get(TAUGHT_KEY, 0)
         return replace_unstorable(str(self.answer.text)[lessons:].strip())
 
     @property
     def error(self) -> str:
         """Return what the tool said of its failure."""
-        return self.said or "the tool reported an error and nothing else"
+        return self.text or "the tool reported an error and nothing else"
 
     @property
     def tool(self) -> str | None:
@@ -176,44 +182,44 @@ class Called(NamedTuple):
     @property
     def approach(self) -> str:
         """Return what was done: the tool with its arguments."""
-        return approach_of(self.call)
+        return text_of_call(self.call)
 
 
-def approach_of(call: ToolCall) -> str:
+def text_of_call(call: ToolCall) -> str:
     """A tool call as text: the tool with its arguments."""
-    return approach(call["name"], call["args"])
+    return call_text(call["name"], call["args"])
 
 
-Ran = Callable[[Called], bool]
+DidRun = Callable[[AnsweredCall], bool]
 """Tells whether a call that was answered ran."""
 
 
-def as_marked(messages: Sequence[BaseMessage]) -> Ran:
+def did_run_by_marks(messages: Sequence[BaseMessage]) -> DidRun:
     """Find which calls ran from their answers.
 
     A wrapper of the tool node marks the answers of the calls that ran. Where one answer is marked,
     the marked ones ran; else all ran whose answer does not say that the call was held.
     """
-    if any(RAN in message.additional_kwargs for message in messages):
+    if any(RAN_KEY in message.additional_kwargs for message in messages):
         return lambda call: call.ran
     return lambda call: not call.held
 
 
-Started = Latest[tuple[str | None, str | None], str]
+StartedCalls = LatestEntries[tuple[str | None, str | None], str]
 """The digests of calls that ran in this process, by run and call, for answers that others make of a
 tool's error. After a restart none is known: a call without a mark then counts as not run."""
 
 
-def as_seen(started: Started, run: str | None) -> Ran:
+def did_run_by_watching(started: StartedCalls, run: str | None) -> DidRun:
     """Find which calls ran where all are watched: those marked, and those seen to start."""
     return lambda call: call.ran or started.get((run, call.call["id"])) == digest(call.approach)
 
 
-Failing = Callable[[ToolMessage], bool]
+FailureTest = Callable[[ToolMessage], bool]
 """Tells whether a tool's answer reports a failure, whatever its status."""
 
 
-def failing(messages: Sequence[Any], failed: Failing | None) -> list[BaseMessage]:
+def mark_failures(messages: Sequence[Any], failed: FailureTest | None) -> list[BaseMessage]:
     """The messages, with a mark on those answers of tools that report a failure as `failed` says.
 
     Raises:
@@ -227,18 +233,18 @@ def failing(messages: Sequence[Any], failed: Failing | None) -> list[BaseMessage
             raise errors.InvalidTypeError(
                 f"failed returns True or False, not {errors.short(is_failure)}"
             )
-        converted[place] = noted(message, {FAILED: is_failure})
+        converted[place] = annotate_answer(message, {FAILED_KEY: is_failure})
     return converted
 
 
-def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedAttempt]:
+def failed_attempts(messages: Sequence[Any], ran: DidRun | None = None) -> list[FailedAttempt]:
     """Every tool call that failed since the last human message, with what worked later, if known.
 
     What worked is what `find_cure` says. The task is what the human asked for. A call that did not
     run has not failed: somebody rejected it, or answered it in the tool's place.
     """
     converted = convert_to_messages(messages)
-    calls, attempts = calls_of_turn(converted, ran), list[FailedAttempt]()
+    calls, attempts = turn_calls(converted, ran), list[FailedAttempt]()
     tried = [
         TriedCall(
             call.call["name"], call.call["args"], call.error if call.failed else None, call.step
@@ -256,17 +262,19 @@ def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedA
     return attempts
 
 
-def calls_in(messages: Sequence[BaseMessage], ran: Ran | None = None) -> Iterator[Called]:
+def executed_calls(
+    messages: Sequence[BaseMessage], ran: DidRun | None = None
+) -> Iterator[AnsweredCall]:
     """Find the calls that ran, as the messages or `ran` tell, in the order of their answers."""
-    return filter(ran or as_marked(messages), answered_in(messages))
+    return filter(ran or did_run_by_marks(messages), answered_calls(messages))
 
 
-def calls_of_turn(messages: Sequence[BaseMessage], ran: Ran | None = None) -> list[Called]:
+def turn_calls(messages: Sequence[BaseMessage], ran: DidRun | None = None) -> list[AnsweredCall]:
     """Find the calls that ran since the last human message, in the order of their answers."""
-    return [*calls_in(this_turn(messages), ran or as_marked(messages))]
+    return [*executed_calls(turn_messages(messages), ran or did_run_by_marks(messages))]
 
 
-def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
+def answered_calls(messages: Sequence[BaseMessage]) -> Iterator[AnsweredCall]:
     """Find the tool calls that were answered, in the order of their answers; some did not run."""
     asked: dict[str | None, tuple[ToolCall, int]] = {}
     for step, message in enumerate(messages):
@@ -274,28 +282,28 @@ def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
             asked |= {call["id"]: (call, step) for call in message.tool_calls}
         elif isinstance(message, ToolMessage) and message.tool_call_id in asked:
             call, asked_at = asked[message.tool_call_id]
-            yield Called(call, message, asked_at)
+            yield AnsweredCall(call, message, asked_at)
 
 
-def failures_at_hand(messages: Sequence[BaseMessage]) -> list[Signature]:
+def open_failures(messages: Sequence[BaseMessage]) -> list[Signature]:
     """Return what failed since the last human message and has not worked since, newest first."""
     worked: set[str] = set()
     failures: dict[Signature, None] = {}
-    for call in reversed(calls_of_turn(messages)):
+    for call in reversed(turn_calls(messages)):
         if not call.failed:
             worked.add(call.call["name"])
         elif call.call["name"] not in worked:
-            failures[signature(call.said, tool=call.tool)] = None
+            failures[signature(call.text, tool=call.tool)] = None
     return list(failures)
 
 
 def last_failure(messages: Sequence[BaseMessage]) -> Signature | None:
     """Find what failed last since the last human message, whatever has worked since."""
-    failed = (call for call in reversed(calls_of_turn(messages)) if call.failed)
-    return next((signature(call.said, tool=call.tool) for call in failed), None)
+    failed = (call for call in reversed(turn_calls(messages)) if call.failed)
+    return next((signature(call.text, tool=call.tool) for call in failed), None)
 
 
-def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
+def pending_calls(messages: Sequence[BaseMessage]) -> list[ToolCall]:
     """The tool calls of the last message."""
     last = messages[-1] if messages else None
     return list(last.tool_calls) if isinstance(last, AIMessage) else []
@@ -310,14 +318,14 @@ def tool_of(call: ToolCall) -> str | None:
     return tool if named else None
 
 
-def said_in(messages: Sequence[BaseMessage]) -> dict[str, str]:
+def outcome_texts(messages: Sequence[BaseMessage]) -> dict[str, str]:
     """Return the last question, and what was answered and called since.
 
     It is for `learning.record_outcome`. Nothing, if nothing was.
     """
-    turn = [message for message in this_turn(messages) if isinstance(message, AIMessage)]
+    turn = [message for message in turn_messages(messages) if isinstance(message, AIMessage)]
     parts = [text_of(message) for message in turn]
-    parts += [approach_of(call) for message in turn for call in message.tool_calls]
+    parts += [text_of_call(call) for message in turn for call in message.tool_calls]
     answer = replace_unstorable("\n".join(filter(None, parts)))
     question = replace_unstorable(text_of(last_question(messages)))
     return {"question": question, "answer": answer} if answer else {}
@@ -326,16 +334,16 @@ def said_in(messages: Sequence[BaseMessage]) -> dict[str, str]:
 def task_of(messages: Sequence[BaseMessage]) -> str:
     """Return what the last human message asks for, shortened to a title."""
     asked = " ".join(text_of(last_question(messages)).split())
-    return replace_unstorable(asked[:_TITLE]) or UNNAMED
+    return replace_unstorable(asked[:_TITLE_LENGTH]) or UNNAMED_TASK
 
 
-def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
+def todo_steps(content: str, messages: Sequence[BaseMessage]) -> list[str]:
     """The tool calls that worked since `write_todos` put a todo in progress."""
     steps: list[str] = []
     status = None
-    for call in calls_in(messages):
+    for call in executed_calls(messages):
         if call.call["name"] == WRITE_TODOS:
-            before, status = status, _status(call.call["args"], content)
+            before, status = status, _todo_status(call.call["args"], content)
             if status == IN_PROGRESS != before:
                 steps = []
         elif status == IN_PROGRESS and not call.failed:
@@ -343,7 +351,7 @@ def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
     return steps[-_MOST_STEPS:] if status in {IN_PROGRESS, COMPLETED} else []
 
 
-def _status(args: Mapping[str, Any], content: str) -> str | None:
+def _todo_status(args: Mapping[str, Any], content: str) -> str | None:
     """Return what a call of `write_todos` says of a todo."""
     todos = args.get("todos")
     entries = (
@@ -355,27 +363,29 @@ def _status(args: Mapping[str, Any], content: str) -> str | None:
     return normalise_status(status) if isinstance(status, str) else None
 
 
-_LESSONS: Final = "langmem_tiers_lessons"
+_LESSONS_KEY: Final = "langmem_tiers_lessons"
 """The key, among an answer's kwargs, of the keys of the lessons that stand before it."""
 
 
-def just_failed(messages: Sequence[BaseMessage], ran: Ran) -> list[Called]:
+def untaught_failures(messages: Sequence[BaseMessage], ran: DidRun) -> list[AnsweredCall]:
     """Find the calls that ran and failed since the model spoke last, and are not taught yet."""
-    latest = since(messages, lambda message: isinstance(message, AIMessage))
+    latest = messages_since(messages, lambda message: isinstance(message, AIMessage))
     return [
         call
-        for call in answered_in(latest)
-        if call.failed and ran(call) and TAUGHT not in call.answer.additional_kwargs
+        for call in answered_calls(latest)
+        if call.failed and ran(call) and TAUGHT_KEY not in call.answer.additional_kwargs
     ]
 
 
-def taught_in(messages: Sequence[BaseMessage]) -> set[str]:
+def taught_keys(messages: Sequence[BaseMessage]) -> set[str]:
     """Return the keys of the lessons that answers of this turn teach already."""
-    key_lists = (message.additional_kwargs.get(_LESSONS, ()) for message in this_turn(messages))
+    key_lists = (
+        message.additional_kwargs.get(_LESSONS_KEY, ()) for message in turn_messages(messages)
+    )
     return {key for keys in key_lists for key in keys}
 
 
-def taught(error: ToolMessage, lessons: Sequence[memory.Recollection]) -> ToolMessage:
+def prepend_lessons(error: ToolMessage, lessons: Sequence[memory.Recollection]) -> ToolMessage:
     """The error, with the lessons before it."""
     if not lessons:
         return error
@@ -384,16 +394,16 @@ def taught(error: ToolMessage, lessons: Sequence[memory.Recollection]) -> ToolMe
     content = (
         f"{text}{error.content}" if isinstance(error.content, str) else [block, *error.content]
     )
-    notes = {TAUGHT: len(text), _LESSONS: [lesson.key for lesson in lessons]}
-    return noted(error, notes, content=content)
+    notes = {TAUGHT_KEY: len(text), _LESSONS_KEY: [lesson.key for lesson in lessons]}
+    return annotate_answer(error, notes, content=content)
 
 
-def with_taught(
+def add_lessons(
     messages: Sequence[Any], lessons: Mapping[str | None, Sequence[memory.Recollection]]
 ) -> list[Any]:
     """Put lessons before the answers that they belong to, by id, and return the messages."""
     return [
-        taught(message, lessons.get(message.id, ()))
+        prepend_lessons(message, lessons.get(message.id, ()))
         if isinstance(message, ToolMessage)
         else message
         for message in messages

@@ -27,13 +27,27 @@ from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph import messages as said
 from langmem_tiers.graph import node, speakers
 from langmem_tiers.graph import remember as remembering
-from langmem_tiers.graph.context_tools import memory_tools
-from langmem_tiers.graph.learn import ToolLessons, credit, held_by_reminder, judged_of, learn_from
-from langmem_tiers.graph.node import NodeConfig, OnError, Scope, Step, Update, asked, of_state
-from langmem_tiers.graph.recall import DEFAULT_LESSONS, beside, of_a_turn
-from langmem_tiers.graph.remember import Heard
-from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
-from langmem_tiers.graph.speakers import HEARD, Begun
+from langmem_tiers.graph.context_tools import make_memory_tools
+from langmem_tiers.graph.learn import (
+    ToolLessons,
+    credit_outcome,
+    hold_for_reminder,
+    learn_from_turn,
+    read_success,
+)
+from langmem_tiers.graph.node import (
+    NodeConfig,
+    OnError,
+    Scope,
+    Step,
+    Update,
+    invoke,
+    read_state,
+)
+from langmem_tiers.graph.recall import DEFAULT_LESSONS, check_turn_options, turn_recall_options
+from langmem_tiers.graph.remember import HeardTurn
+from langmem_tiers.graph.remind import LEASE_SECONDS, ReminderQuery, reminder_line
+from langmem_tiers.graph.speakers import HEARD_KEY, ParentTask
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory import recalling
@@ -46,11 +60,11 @@ from langmem_tiers.remind.prompted import SESSION_STARTS
 
 _TURNS: Final = 256
 """The number of turns, the latest, whose memories are kept; those of others are read again."""
-STANDING: Final = 10
+MOST_DELIVERED: Final = 10
 """Reminders at most that were due before and are shown until they are done: our own choice."""
 
 
-class Noted(TypedDict):
+class AgentTurn(TypedDict):
     """A turn in an agent's state; its question is found where it begins.
 
     Later the question may be gone: a summary takes its place, or the model sees other messages.
@@ -74,10 +88,10 @@ class Noted(TypedDict):
     """True if it is shown what is pinned."""
 
 
-class Shown(NamedTuple):
+class TurnMemories(NamedTuple):
     """The memories and reminders that a turn is shown from its first call of the model on."""
 
-    found: Sequence[Recollection] = ()
+    memories: Sequence[Recollection] = ()
     pinned: Sequence[Recollection] = ()
     due: Sequence[Reminder] = ()
     reminds: bool = False
@@ -86,13 +100,13 @@ class Shown(NamedTuple):
     """The same as text for a prompt, identical at each call."""
 
 
-def turn_of(step: Step) -> Noted:
+def current_turn(step: Step) -> AgentTurn:
     """Find the turn that a state is in: the one that it tells of, or a new one if that has ended.
 
     A turn goes on while its message is the last of a human. It also goes on where a summary has
     taken the place of all that humans said.
     """
-    before: Noted | None = step.read("recalled_run")
+    before: AgentTurn | None = step.read("recalled_run")
     question = node.last_question(step.messages)
     message_id = None if question is None else question.id
     previous_id = None if before is None else before["message_id"]
@@ -101,7 +115,7 @@ def turn_of(step: Step) -> Noted:
     question_text = step.memory.tiered_store.options.bounds.beginning(
         replace_unstorable(node.text_of(question))
     )
-    noted = Noted(
+    noted = AgentTurn(
         run=step.run.id, message_id=message_id, asked=question_text, begins=before is None
     )
     if question is not None and question.name:
@@ -109,7 +123,7 @@ def turn_of(step: Step) -> Noted:
     return noted
 
 
-def asking_in(messages: Sequence[BaseMessage], noted: Noted) -> Sequence[BaseMessage]:
+def question_messages(messages: Sequence[BaseMessage], noted: AgentTurn) -> Sequence[BaseMessage]:
     """Find the message that a turn answers, which a summary may have taken the place of."""
     if noted["message_id"] is None:
         return ()
@@ -144,17 +158,17 @@ class AgentLessons(ToolLessons):
     def __init__(self, config: NodeConfig, **options: Any) -> None:
         """Set up, for the memory that the agent uses; `options` are `ToolLessons`'."""
         # the model's next call adds those of errors, whoever made the answer
-        super().__init__(**options, with_errors=False, run=_run)
-        self.calls, self._config = said.Started(_CALLS), config
+        super().__init__(**options, with_errors=False, run=_run_of_call)
+        self.calls, self._config = said.StartedCalls(_CALLS), config
 
-    def _started(self, request: ToolCallRequest, ran: str) -> None:
-        if (run := _run(request)) is not None:
-            self.calls.note((run.id, request.tool_call["id"]), ran)
+    def _note_started(self, request: ToolCallRequest, ran: str) -> None:
+        if (run := _run_of_call(request)) is not None:
+            self.calls.add((run.id, request.tool_call["id"]), ran)
 
 
-def _run(request: ToolCallRequest) -> Run | None:
+def _run_of_call(request: ToolCallRequest) -> Run | None:
     """The run that a tool call belongs to."""
-    noted: Noted | None = of_state(request.state, "recalled_run", None)
+    noted: AgentTurn | None = read_state(request.state, "recalled_run", None)
     return None if noted is None else Run(noted["run"])
 
 
@@ -163,11 +177,11 @@ class TieredMemoryState(AgentState[Any]):
 
     recalled_turn: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
     """The name its memories are kept under, and no more: streams show the whole state."""
-    recalled_run: NotRequired[Annotated[Noted, PrivateStateAttr]]
+    recalled_run: NotRequired[Annotated[AgentTurn, PrivateStateAttr]]
     """The turn; the checkpoint keeps it too, as a resumed agent is still in the same turn."""
-    memory_heard: NotRequired[Annotated[Heard, PrivateStateAttr]]
+    memory_heard: NotRequired[Annotated[HeardTurn, PrivateStateAttr]]
     """The words heard; the checkpoint keeps them too, so that a later turn stores what is left."""
-    memory_begun: NotRequired[Annotated[None, PrivateStateAttr, Begun]]
+    memory_begun: NotRequired[Annotated[None, PrivateStateAttr, ParentTask]]
     """Always None; reading it notes the run around this one."""
     memory_errors: NotRequired[dict[str, str]]
     """What the turn goes without as Postgres or a model failed: the error of what was to be
@@ -209,7 +223,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     """
 
     state_schema = TieredMemoryState
-    runner = node.CALLER
+    runner = node.DRIVER
 
     def __init__(
         self,
@@ -222,7 +236,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         hold_repeats: bool = False,
         outcome: Callable[[Any], bool | None] | None = None,
         reflect: bool | BaseChatModel = False,
-        failed: said.Failing | None = None,
+        failed: said.FailureTest | None = None,
         holdout: float | None = None,
         on_error: OnError = "continue",
         context: Scope | None = None,
@@ -254,28 +268,28 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         super().__init__()
         self._remember, self._remind = remember, remind is not False
         self._model = None if isinstance(reflect, bool) else reflect
-        node.checked_helpers(self._model, outcome=outcome, failed=failed)
+        node.check_helpers(self._model, outcome=outcome, failed=failed)
         self._reflect, self._outcome, self._failed = reflect is not False, outcome, failed
         self._config = NodeConfig(context, coordinator, on_error=on_error)
         self._lessons, self._holdout = lessons, holdout
-        self.tools = memory_tools(self._config) if checked_flag(tools, "tools") else []
+        self.tools = make_memory_tools(self._config) if checked_flag(tools, "tools") else []
         self._tool_lessons = AgentLessons(
             self._config, hold_repeats=hold_repeats, lessons=lessons, holdout=holdout
         )
         predicates = None if isinstance(remind, bool) else remind
-        self._predicates = Reminding(predicates=predicates).predicates or {}
-        self._wanted = of_a_turn(options, type(self)) if recall else None
-        self._turns = node.Latest[str, Shown](_TURNS)
+        self._predicates = ReminderQuery(predicates=predicates).predicates or {}
+        self._recall_options = check_turn_options(options, type(self)) if recall else None
+        self._turns = node.LatestEntries[str, TurnMemories](_TURNS)
 
     def _before_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
         """Note the turn's subject and what was said, while it stands among the messages."""
         step, update = self._config.step(state, runtime), Update()
-        noted = turn_of(step)
+        noted = current_turn(step)
         if noted != step.read("recalled_run"):
             update = {"recalled_run": noted, "recalled_turn": noted["run"]}
-        with step.without("remember"):
+        with step.tolerate("remember"):
             update |= yield from remembering.hear_turn(step, keep=self._remember)
         return update | step.errors(same_turn=not update.get("recalled_run")) or None
 
@@ -284,73 +298,82 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     ) -> Flow[ModelCallResult[Any]]:
         """Show the model what the turn recalls, what is due, and what the last failure taught."""
         step = self._config.step(request.state, request.runtime)
-        before: Noted | None = step.read("recalled_run")
-        noted = before or turn_of(step)
+        before: AgentTurn | None = step.read("recalled_run")
+        noted = before or current_turn(step)
         run = step.run._replace(id=noted["run"])
-        cached = self._known(step)
-        turn = cached or (yield from self._find(step, request.messages, run, noted))
-        lessons = yield from self._lessons_of(step, request.messages, run, noted)
-        heard = (yield from remembering.store_heard(step)) if self._remember else {}
+        cached = self._kept_turn(step)
+        turn = cached or (yield from self._find_memories(step, request.messages, run, noted))
+        lessons = yield from self._find_lessons(step, request.messages, run, noted)
+        heard = (yield from remembering.store_pending(step)) if self._remember else {}
         seeing: Any = {"system_message": with_recalled(request.system_message, turn.text)}
         if lessons:
-            seeing["messages"] = said.with_taught(request.messages, lessons)
+            seeing["messages"] = said.add_lessons(request.messages, lessons)
         if type(request.model).bind_tools is BaseChatModel.bind_tools:  # it cannot call any
             seeing["tools"] = [tool for tool in request.tools if tool not in self.tools]
         call = partial(handler, request.override(**seeing))
         response = yield Ask(call, call)
         if "shown" not in noted:
-            shown = [[list(item.namespace), item.key] for item in turn.found]
+            shown = [[list(item.namespace), item.key] for item in turn.memories]
             pins, reminds = bool(turn.pinned), turn.reminds
             noted = {**noted, "shown": shown, "pins": pins, "reminds": reminds}
-            with step.without("remind"):
+            with step.tolerate("remind"):
                 if turn.due:
-                    yield from asked(step.memory.reminders.acknowledge, *turn.due)
+                    yield from invoke(step.memory.reminders.acknowledge, *turn.due)
         update = step.errors(same_turn=True) | heard
         if noted != before:
             update["recalled_run"] = noted
         if cached is None:
             update["recalled_turn"] = noted["run"]
         if teaching := [message for message in step.messages if lessons.get(message.id)]:
-            update["messages"] = said.with_taught(teaching, lessons)
+            update["messages"] = said.add_lessons(teaching, lessons)
         return ExtendedModelResponse(response, Command(update=update)) if update else response
 
-    def _wrap_tool_call(self, request: ToolCallRequest, handler: said.Handler) -> Flow[said.Answer]:
+    def _wrap_tool_call(
+        self, request: ToolCallRequest, handler: said.Handler
+    ) -> Flow[said.ToolAnswer]:
         """Run a tool call, unless there is a reminder for before it, or it failed before."""
         if self._remind:
             step = self._config.step(request.state, request.runtime)
-            held = yield from held_by_reminder(request, step)
+            held = yield from hold_for_reminder(request, step)
             if held is not None:
                 return held
-        return (yield from asked(self._tool_lessons.wrap_tool_call, request, handler))
+        return (yield from invoke(self._tool_lessons.wrap_tool_call, request, handler))
 
     def _after_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
         step = self._config.step(state, runtime)
-        noted: Noted | None = step.read("recalled_run")
-        heard, judged, own = step.read(HEARD), None, step
-        done, unanswered = remembering.done_in(step.messages), speakers.unanswered(step.messages)
+        noted: AgentTurn | None = step.read("recalled_run")
+        heard, judged, own = step.read(HEARD_KEY), None, step
+        done, unanswered = (
+            remembering.tool_changes(step.messages),
+            speakers.unanswered_messages(step.messages),
+        )
         if heard is not None and heard["whose"] != asdict(step.memory.context):
             whose = MemoryContext(**heard["whose"])  # who began the turn
             own = replace(step, memory=self._config.memory(runtime, whose))
-        with step.without("outcome"):  # it may ask a model
+        with step.tolerate("outcome"):  # it may ask a model
             if noted is not None and self._outcome is not None:
-                judged = judged_of(state, self._outcome)
+                judged = read_success(state, self._outcome)
             if noted is not None and judged is not None:
-                yield from credit(step, noted["run"], success=judged)
+                yield from credit_outcome(step, noted["run"], success=judged)
         if self._reflect:
             learning: Any = {"model": self._model, "failed": self._failed, "judged": judged}
-            with step.without("reflect"):
-                done["learned"] += yield from learn_from(own, self._ran(noted), **learning)
+            with step.tolerate("reflect"):
+                done["learned"] += yield from learn_from_turn(own, self._did_run(noted), **learning)
         if self._remember:
-            shown = self._known(step) or Shown()  # what repeats it is no news
-            recalled = [*shown.found, *shown.pinned, *[reminder.content for reminder in shown.due]]
-            asking = () if noted is None else asking_in(step.messages, noted)
-            with step.without("remember"):
+            shown = self._kept_turn(step) or TurnMemories()  # what repeats it is no news
+            recalled = [
+                *shown.memories,
+                *shown.pinned,
+                *[reminder.content for reminder in shown.due],
+            ]
+            asking = () if noted is None else question_messages(step.messages, noted)
+            with step.tolerate("remember"):
                 yield from remembering.remember_turn(own, unanswered, asking, recalled, done)
-        ended = remembering.ended_of(step, unanswered)
-        left = ended.get(HEARD, heard or {}).get("left")
+        ended = remembering.end_turn(step, unanswered)
+        left = ended.get(HEARD_KEY, heard or {}).get("left")
         update = step.errors(same_turn=True, mended=None if left else "remember") | ended
         for kind, changes in done.items():
             if changes or step.read(kind):  # what an earlier turn did gives way
@@ -362,32 +385,39 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)
 
-    def _known(self, step: Step) -> Shown | None:
+    def _kept_turn(self, step: Step) -> TurnMemories | None:
         """Return what this run shows in its turn; None if that is gone, or not known yet."""
         return self._turns.get(str(step.read("recalled_turn")))
 
-    def _find(self, step: Step, seen: Sequence[BaseMessage], run: Run, noted: Noted) -> Flow[Shown]:
+    def _find_memories(
+        self, step: Step, seen: Sequence[BaseMessage], run: Run, noted: AgentTurn
+    ) -> Flow[TurnMemories]:
         """Find what a turn is shown, or what its first call found, read again.
 
         What the model has `seen` among the messages is not shown as well.
         """
         memory, question = step.memory, noted["asked"]
-        about = asking_in(step.messages, noted)
+        about = question_messages(step.messages, noted)
         due, standing = yield from self._reminders(step, question, run, noted)
         recalled, pinned = Recollections(), Recollections()
-        with step.without("recall"):
+        with step.tolerate("recall"):
             if "shown" in noted:  # before an interrupt: read again, as far as it is still there
                 places = [(tuple(namespace), key) for namespace, key in noted["shown"]]
                 reading = recalling.standing(memory, places)
-                recalled[:] = yield from asked(memory.tiered_store.run, reading)
-            elif self._wanted is not None:
-                wanted: Any = {**beside(step, [*about, *seen], self._wanted), "run_id": run}
+                recalled[:] = yield from invoke(memory.tiered_store.run, reading)
+            elif self._recall_options is not None:
+                wanted: Any = {
+                    **turn_recall_options(step, [*about, *seen], self._recall_options),
+                    "run_id": run,
+                }
                 wanted["holdout"] = self._holdout
-                recalled = yield from asked(memory.get_context, question, **wanted)
-                step.by_words(recalled.by_words)
-            needed = self._wanted is not None and (recalled.helps >= HELPS or bool(recalled))
+                recalled = yield from invoke(memory.get_context, question, **wanted)
+                step.note_words_only(recalled.by_words)
+            needed = self._recall_options is not None and (
+                recalled.helps >= HELPS or bool(recalled)
+            )
             if noted.get("pins", needed):
-                pinned[:] = yield from asked(memory.pinned)
+                pinned[:] = yield from invoke(memory.pinned)
         # What is to be reminded of is no memory beside that: it is told when it is due.
         others = [item for item in recalled if item.memory_type != PROSPECTIVE]
         lessons = [item for item in others if item.memory_type in (REFLEXION, ATTEMPT)]
@@ -397,12 +427,12 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         lines = [reminder_line(reminder, memory.context.zone, memory.now) for reminder in stands]
         options: Any = {"pinned": pinned, "now": memory.now, "asked": question}
         text = recalled_text(others, lessons, lines, **options)
-        turn = Shown(others, pinned, due, bool(lines), text)
-        self._turns.note(noted["run"], turn)
+        turn = TurnMemories(others, pinned, due, bool(lines), text)
+        self._turns.add(noted["run"], turn)
         return turn
 
     def _reminders(
-        self, step: Step, question: str, run: Run, noted: Noted
+        self, step: Step, question: str, run: Run, noted: AgentTurn
     ) -> Flow[tuple[Sequence[Reminder], Sequence[Intention]]]:
         """Raise what is due for a turn, leased until the model has answered; and what still stands.
 
@@ -419,31 +449,35 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             "lease_seconds": LEASE_SECONDS,
             "run_id": run,
         }
-        with step.without("remind"):
-            due = yield from asked(step.memory.reminders.due, question or None, **leased)
-            standing = yield from asked(
-                step.memory.reminders.list, Status.DELIVERED, limit=STANDING
+        with step.tolerate("remind"):
+            due = yield from invoke(step.memory.reminders.due, question or None, **leased)
+            standing = yield from invoke(
+                step.memory.reminders.list, Status.DELIVERED, limit=MOST_DELIVERED
             )
         return due, standing
 
-    def _ran(self, noted: Noted | None) -> said.Ran:
+    def _did_run(self, noted: AgentTurn | None) -> said.DidRun:
         """Tell which tool calls ran: each of them passes by here."""
-        return said.as_seen(self._tool_lessons.calls, None if noted is None else noted["run"])
+        return said.did_run_by_watching(
+            self._tool_lessons.calls, None if noted is None else noted["run"]
+        )
 
-    def _lessons_of(
-        self, step: Step, seen: Sequence[BaseMessage], run: Run, noted: Noted
+    def _find_lessons(
+        self, step: Step, seen: Sequence[BaseMessage], run: Run, noted: AgentTurn
     ) -> Flow[dict[str | None, list[Recollection]]]:
         """Find the lessons of the calls that just failed, by the ids of their answers."""
         lessons: dict[str | None, list[Recollection]] = {}
-        if not self._lessons or not node.just_answered(seen):
+        if not self._lessons or not node.has_new_tool_answer(seen):
             return lessons
-        taught = said.taught_in(seen)
+        taught = said.taught_keys(seen)
         shown_to: Any = {"limit": self._lessons, "run_id": run, "holdout": self._holdout}
-        for call in said.just_failed(said.failing(seen, self._failed), self._ran(noted)):
-            with step.without("lessons"):
-                failed = signature(call.said, tool=call.tool)
+        for call in said.untaught_failures(
+            said.mark_failures(seen, self._failed), self._did_run(noted)
+        ):
+            with step.tolerate("lessons"):
+                failed = signature(call.text, tool=call.tool)
                 concern = {"failures": failed, "query": noted["asked"], **shown_to}
-                results = yield from asked(step.memory.learning.get_lessons, **concern)
+                results = yield from invoke(step.memory.learning.get_lessons, **concern)
                 lessons[call.answer.id] = [each for each in results if each.key not in taught]
                 taught |= {each.key for each in results}
         return lessons

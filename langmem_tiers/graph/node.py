@@ -45,7 +45,7 @@ Update: TypeAlias = dict[str, Any]
 _log = logging.getLogger(__name__)
 
 
-class Latest(dict[K, V]):
+class LatestEntries(dict[K, V]):
     """The latest that was noted, by name, up to a number of them; several threads may use it."""
 
     def __init__(self, most: int) -> None:
@@ -53,10 +53,10 @@ class Latest(dict[K, V]):
         super().__init__()
         self._most = most
 
-    def note(self, name: K, what: V) -> None:
+    def add(self, key: K, value: V) -> None:
         """Note something, in place of the oldest if there are too many; noted again, it is new."""
-        self.pop(name, None)
-        self[name] = what
+        self.pop(key, None)
+        self[key] = value
         for oldest in list(self)[: -self._most]:
             self.pop(oldest, None)
 
@@ -64,7 +64,7 @@ class Latest(dict[K, V]):
 # A flow, driven where its caller stands
 
 
-class Caller:
+class FlowDriver:
     """Drives a flow that does nothing but ask, where its caller stands.
 
     What it asks for are verbs, each of which is a unit of work, and what the graph handed over. No
@@ -74,15 +74,15 @@ class Caller:
 
     def run(self, asking: Flow[T]) -> T:
         """Run a flow, blocking."""
-        return threads.run_sync(drive(asking, _Asked(Ask.ask), BaseException))
+        return threads.run_sync(drive(asking, _AskSession(Ask.ask), BaseException))
 
     async def arun(self, asking: Flow[T]) -> T:
         """Run a flow, awaiting."""
-        return await threads.run_async(drive(asking, _Asked(Ask.aask), BaseException))
+        return await threads.run_async(drive(asking, _AskSession(Ask.aask), BaseException))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _AskSession:
     """What such a flow is driven on: there is nothing to end."""
 
     ask: Callable[[Any], Any]
@@ -94,10 +94,10 @@ class _Asked:
         yield from ()
 
 
-CALLER = Caller()
+DRIVER = FlowDriver()
 
 
-def asked(verb: Callable[P, T], *args: P.args, **options: P.kwargs) -> Flow[T]:
+def invoke(verb: Callable[P, T], *args: P.args, **options: P.kwargs) -> Flow[T]:
     """Ask a verb: itself where the flow blocks, where it is awaited its twin with an `a`.
 
     Example:
@@ -114,16 +114,18 @@ def asked(verb: Callable[P, T], *args: P.args, **options: P.kwargs) -> Flow[T]:
     return cast("T", answer)
 
 
-def ways(made: Callable[P, Flow[T]]) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:
+def both_forms(
+    made: Callable[P, Flow[T]],
+) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:
     """The two forms, one that blocks and one that is awaited, of a function that makes a flow."""
 
     @wraps(made)
     def call(*args: P.args, **options: P.kwargs) -> T:
-        return CALLER.run(made(*args, **options))
+        return DRIVER.run(made(*args, **options))
 
     @wraps(made)
     async def acall(*args: P.args, **options: P.kwargs) -> T:
-        return await CALLER.arun(made(*args, **options))
+        return await DRIVER.arun(made(*args, **options))
 
     return call, acall
 
@@ -137,7 +139,7 @@ _BETWEEN = re.compile(r"\}([^{}]*)(?=\{)")
 _COORDINATORS: Final = 256
 """The number of contexts, the latest, whose coordinators are kept: our own choice."""
 _SCOPE = tuple(label.name for label in fields(MemoryContext))
-OUTSIDE = (
+OUTSIDE_GRAPH = (
     "a node runs in a graph: add it with builder.add_node('name', node), compile with "
     "store=TieredStore…, and invoke the graph; elsewhere use a MemoryCoordinator"
 )
@@ -154,16 +156,16 @@ class NodeConfig:
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator
     name: str = ""
     on_error: str = "continue"
-    goes_on: Literal["continue", "tell"] = "continue"
+    lenient: Literal["continue", "tell"] = "continue"
     """The `on_error` by which a run goes on: a hook tells of every error, a node raises some."""
-    _made: Latest[MemoryContext, MemoryCoordinator] = field(
-        default_factory=lambda: Latest(_COORDINATORS), init=False, compare=False, repr=False
+    _made: LatestEntries[MemoryContext, MemoryCoordinator] = field(
+        default_factory=lambda: LatestEntries(_COORDINATORS), init=False, compare=False, repr=False
     )
     """What one `coordinator` made: a copy with another has its own."""
 
     def __post_init__(self) -> None:
         """Refuse what names nobody, and an `on_error` that there is not."""
-        checks.checked_choice(self.on_error, (self.goes_on, "raise"), "on_error")
+        checks.checked_choice(self.on_error, (self.lenient, "raise"), "on_error")
         scope = self.scope
         if scope is not None and not isinstance(scope, MemoryContext | Mapping):
             wanted = "a MemoryContext, or a mapping with some of its fields"
@@ -174,7 +176,7 @@ class NodeConfig:
                 raise InvalidInputError(f"a context has no {first}: use {', '.join(_SCOPE)}")
             plain = {name: label for name, label in scope.items() if "{" not in str(label)}
             MemoryContext(**{"tenant": "anyone", **plain})
-        for text in _labels(scope).values():
+        for text in _context_labels(scope).values():
             checked_template(text)
 
     def node(
@@ -186,7 +188,7 @@ class NodeConfig:
             check_keys(config, *keys)
             return body(self.step(state, get_runtime(), config))
 
-        return RunnableLambda(*ways(update), name=self.name)
+        return RunnableLambda(*both_forms(update), name=self.name)
 
     def step(self, state: Any, runtime: Any, config: RunnableConfig | None = None) -> Step:
         """Begin a step of a run.
@@ -196,17 +198,17 @@ class NodeConfig:
             InvalidInputError: if the run does not say whose memory it is.
         """
         if runtime is None:
-            raise ConfigurationError(OUTSIDE)
+            raise ConfigurationError(OUTSIDE_GRAPH)
         config = ensure_config() if config is None else config
         memory = self.memory(runtime, self.context(runtime.context, config))
         return Step(memory, state, config, runtime, self)
 
     def memory(self, runtime: Any, context: MemoryContext) -> MemoryCoordinator:
         """Return the coordinator of a context in a run: the one of earlier runs on its store."""
-        store, coordinator = tiered(runtime.store), self._made.get(context)
+        store, coordinator = checked_store(runtime.store), self._made.get(context)
         if coordinator is None or coordinator.tiered_store is not store:
             coordinator = self.coordinator(store, context=context)
-            self._made.note(context, coordinator)
+            self._made.add(context, coordinator)
         return coordinator
 
     def context(self, run_context: Any, config: RunnableConfig) -> MemoryContext:
@@ -231,10 +233,12 @@ class NodeConfig:
 
     def labels(self, run_context: Any, config: RunnableConfig) -> dict[str, Any]:
         """The same, as far as it is said: a run that goes on may name nobody again."""
-        named = {name: filled(text, config) for name, text in _labels(self.scope).items()}
+        named = {
+            name: fill_template(text, config) for name, text in _context_labels(self.scope).items()
+        }
         thread = thread_of(config)
         session = {} if thread is None else {"session_id": thread}
-        return {**session, **_labels(run_context), **named}
+        return {**session, **_context_labels(run_context), **named}
 
 
 def thread_of(config: RunnableConfig) -> str | None:
@@ -257,7 +261,7 @@ def checked_template(text: str) -> str:
             f"{short(text)} has a brace that is no placeholder: write {{user_id}}, with letters, "
             "digits and underscores, for config['configurable']['user_id']"
         )
-    if not all(_signs(between) for between in _BETWEEN.findall(text)):
+    if not all(_separators(between) for between in _BETWEEN.findall(text)):
         raise InvalidInputError(
             f"{short(text)} has two placeholders without a sign between them, where 'a' and "
             "'bc' would be the same as 'ab' and 'c': give each a label of its own, or put a sign "
@@ -266,12 +270,12 @@ def checked_template(text: str) -> str:
     return text
 
 
-def _signs(text: str) -> set[str]:
+def _separators(text: str) -> set[str]:
     """The characters of a text by which two values can be told apart, once they hold none."""
     return {char for char in text if not (char.isascii() and char.isalnum()) and char != "%"}
 
 
-def filled(
+def fill_template(
     text: str, config: RunnableConfig, written: Callable[[str], str] = lambda name: name
 ) -> str:
     """A text with each `{name}` replaced by that value of `config["configurable"]`.
@@ -284,8 +288,8 @@ def filled(
     """
     checked_template(text)
     configurable = config.get("configurable") or {}
-    signs = {sign for between in _BETWEEN.findall(text) for sign in _signs(between)}
-    escaped = {ord(sign): _escaped(sign) for sign in signs | {"%"}} if signs else {}
+    signs = {sign for between in _BETWEEN.findall(text) for sign in _separators(between)}
+    escaped = {ord(sign): _percent_encode(sign) for sign in signs | {"%"}} if signs else {}
 
     def value(match: re.Match[str]) -> str:
         if (label := configurable.get(match[1])) is None:
@@ -300,11 +304,11 @@ def filled(
     return _PLACEHOLDER.sub(value, text)
 
 
-def _escaped(sign: str) -> str:
+def _percent_encode(sign: str) -> str:
     return "".join(f"%{byte:02X}" for byte in sign.encode(errors="surrogatepass"))
 
 
-def tiered(store: object) -> TieredStore:
+def checked_store(store: object) -> TieredStore:
     """The store of a graph.
 
     Raises:
@@ -319,12 +323,12 @@ def tiered(store: object) -> TieredStore:
     )
 
 
-def user_in(run_context: Any) -> str | None:
+def user_of_context(run_context: Any) -> str | None:
     """The user that a run's context names."""
-    return _labels(run_context).get("user_id")
+    return _context_labels(run_context).get("user_id")
 
 
-def _labels(run_context: Any) -> dict[str, str]:
+def _context_labels(run_context: Any) -> dict[str, str]:
     """The labels of a run's context: a MemoryContext, a mapping, or an object that has some."""
     label = run_context.get if isinstance(run_context, Mapping) else partial(getattr, run_context)
     return {name: value for name in _SCOPE if (value := label(name, None)) is not None}
@@ -333,19 +337,19 @@ def _labels(run_context: Any) -> dict[str, str]:
 # What a state says
 
 
-SUMMARY: Final = "lc_source"
+SUMMARY_KEY: Final = "lc_source"
 """What marks the messages that LangChain's middleware writes as a human's."""
 MISSING: Any = object()
 """What a key holds that the state does not have."""
-READ = "__pregel_read"
+READ_KEY = "__pregel_read"
 """Where LangGraph (1.2 and later) lets a node read its state; it has no public name for it."""
 _NEEDED: Any = object()
 
-OfState = str | Callable[[Any], Any]
+StateSource = str | Callable[[Any], Any]
 """A key of the state, or a function of the state."""
 
 
-def of_state(state: Any, what: OfState, default: Any = _NEEDED) -> Any:
+def read_state(state: Any, what: StateSource, default: Any = _NEEDED) -> Any:
     """Return what a key of a graph's state, a mapping or an object, or a function of it says.
 
     Raises:
@@ -363,7 +367,7 @@ def of_state(state: Any, what: OfState, default: Any = _NEEDED) -> Any:
     return value
 
 
-def checked_of_state(needed: Collection[str] = (), /, **sources: object) -> None:
+def check_state_sources(needed: Collection[str] = (), /, **sources: object) -> None:
     """Refuse what is neither a key of the state nor a function of it; None only where it is needed.
 
     Raises:
@@ -377,7 +381,7 @@ def checked_of_state(needed: Collection[str] = (), /, **sources: object) -> None
         checks.checked_function(source, what)
 
 
-def checked_helpers(model: object = None, **functions: object) -> None:
+def check_helpers(model: object = None, **functions: object) -> None:
     """Refuse what is no chat model, and what is no function or has to be awaited, if it is given.
 
     Raises:
@@ -396,7 +400,7 @@ def check_keys(config: RunnableConfig, *names: str) -> None:
     Raises:
         ConfigurationError: if a key is missing; outside a graph nothing is looked at.
     """
-    missing = [name for name in names if channel(config, name) is MISSING]
+    missing = [name for name in names if read_channel(config, name) is MISSING]
     if missing:
         raise ConfigurationError(
             f"the graph's state has no key {' and no key '.join(map(repr, missing))}: subclass "
@@ -404,9 +408,9 @@ def check_keys(config: RunnableConfig, *names: str) -> None:
         )
 
 
-def channel(config: RunnableConfig, name: str) -> Any:
+def read_channel(config: RunnableConfig, name: str) -> Any:
     """Read a key of the run's state; None outside of a run, `MISSING` if there is no key."""
-    read = (config.get("configurable") or {}).get(READ)
+    read = (config.get("configurable") or {}).get(READ_KEY)
     try:
         return None if read is None else read(name)
     except KeyError:
@@ -417,20 +421,20 @@ def messages_of(state: Any) -> list[BaseMessage]:
     """The messages of a state, be it a mapping, an object or the messages themselves."""
     if isinstance(state, list):  # messages, or a tool node's calls
         return [message for message in state if isinstance(message, BaseMessage)]
-    return convert_to_messages(of_state(state, "messages", None) or ())
+    return convert_to_messages(read_state(state, "messages", None) or ())
 
 
-def is_humans(message: BaseMessage) -> bool:
+def is_human(message: BaseMessage) -> bool:
     """Tell a human message; a summary that a model made in a human's place is none."""
-    return isinstance(message, HumanMessage) and not message.additional_kwargs.get(SUMMARY)
+    return isinstance(message, HumanMessage) and not message.additional_kwargs.get(SUMMARY_KEY)
 
 
 def last_question(messages: Sequence[BaseMessage]) -> BaseMessage | None:
     """The last message of a human."""
-    return next(filter(is_humans, reversed(messages)), None)
+    return next(filter(is_human, reversed(messages)), None)
 
 
-def since(
+def messages_since(
     messages: Sequence[BaseMessage], begins: Callable[[BaseMessage], bool]
 ) -> Sequence[BaseMessage]:
     """The messages from the last one on that begins something; all if there is none."""
@@ -440,12 +444,12 @@ def since(
     return messages
 
 
-def this_turn(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+def turn_messages(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     """The messages from the last human one on; all if there is none."""
-    return since(messages, is_humans)
+    return messages_since(messages, is_human)
 
 
-def just_answered(messages: Sequence[BaseMessage]) -> bool:
+def has_new_tool_answer(messages: Sequence[BaseMessage]) -> bool:
     """Tell whether a tool's answer stands behind what the model said last."""
     for message in reversed(messages):
         if isinstance(message, ToolMessage | AIMessage):
@@ -469,17 +473,17 @@ OnHookError = Literal["tell", "raise"]
 
 # A mistake in the graph, an error that does not mend itself and an exception that is no error are
 # raised, not told.
-_RAISED: Final = (ConfigurationError, GraphBubbleUp)
-_FAILS: Final[Mapping[str, tuple[type[Exception], ...]]] = {
+_ALWAYS_RAISED: Final = (ConfigurationError, GraphBubbleUp)
+_RAISED_BY: Final[Mapping[str, tuple[type[Exception], ...]]] = {
     "raise": (Exception,),
-    "tell": _RAISED,
-    "continue": (*_RAISED, InvalidInputError),
+    "tell": _ALWAYS_RAISED,
+    "continue": (*_ALWAYS_RAISED, InvalidInputError),
 }
 """The errors that fail the run, by what is to become of it."""
 
 
 @contextmanager
-def going_on(
+def continue_on_error(
     during: str,
     on_error: str = "continue",
     runtime: Any = None,
@@ -495,7 +499,7 @@ def going_on(
     except Exception as error:  # an outermost edge: a model's client can raise anything
         spared = errors.has_code(error, "too_large") and on_error != "raise"
         lasts = errors.has_code(error, *errors.PERMANENT_CODES) and on_error == "continue"
-        if lasts or (isinstance(error, _FAILS[on_error]) and not spared):
+        if lasts or (isinstance(error, _RAISED_BY[on_error]) and not spared):
             raise
         kind, text = errors.error_kind(error), "the run goes on without its memory (%s): %s"
         if failures is not None:
@@ -535,28 +539,28 @@ class Step:
         """
         info = getattr(self.runtime, "execution_info", None)
         if info is None:
-            raise ConfigurationError(OUTSIDE)
+            raise ConfigurationError(OUTSIDE_GRAPH)
         root = tracing.trace_id() or info.run_id
         return Run(str(info.task_id), None if root is None else str(root))
 
     def read(self, key: str) -> Any:
         """Return what a key of its state holds; None without it."""
-        return of_state(self.state, key, None)
+        return read_state(self.state, key, None)
 
-    def without(self, during: str) -> AbstractContextManager[None]:
+    def tolerate(self, during: str) -> AbstractContextManager[None]:
         """Go on without what is done here, where that fails."""
-        return going_on(during, self.node.on_error, self.runtime, self.failures)
+        return continue_on_error(during, self.node.on_error, self.runtime, self.failures)
 
-    def spared(self, doing: Flow[T], instead: T) -> Flow[T]:
+    def run_or(self, flow: Flow[T], fallback: T) -> Flow[T]:
         """Do what the node does; where that fails and the run goes on, return `instead`."""
-        with self.without(self.node.name):
-            return (yield from doing)
-        return instead
+        with self.tolerate(self.node.name):
+            return (yield from flow)
+        return fallback
 
-    def hooked(self, doing: Flow[Update]) -> Flow[Update]:
+    def run_hook(self, flow: Flow[Update]) -> Flow[Update]:
         """Return what the hook of its name did, or its `error`; no stream is told."""
-        with going_on(self.node.name, self.node.on_error, failures=self.failures):
-            return (yield from doing)
+        with continue_on_error(self.node.name, self.node.on_error, failures=self.failures):
+            return (yield from flow)
         return {"error": self.failures[self.node.name]}
 
     def errors(self, *, same_turn: object, mended: str | None = None) -> Update:
@@ -571,7 +575,7 @@ class Step:
         current = {**still, **self.failures}
         return {} if current == before else {"memory_errors": current}
 
-    def by_words(self, failed: str | None) -> None:
+    def note_words_only(self, failed: str | None) -> None:
         """Tell of a recall that sought words alone, as the embedding model failed."""
         if failed is not None:
             self.failures["recall"] = f"recalled by words alone: {failed}"

@@ -24,9 +24,9 @@ from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph import node
-from langmem_tiers.graph.messages import about_to_run, approach_of, failures_at_hand, tool_of
-from langmem_tiers.graph.node import OfState, OnError, Scope, Step, Update, asked
-from langmem_tiers.graph.speakers import keys_seen
+from langmem_tiers.graph.messages import open_failures, pending_calls, text_of_call, tool_of
+from langmem_tiers.graph.node import OnError, Scope, StateSource, Step, Update, invoke
+from langmem_tiers.graph.speakers import message_keys
 from langmem_tiers.memory.base import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.learning import MOST_LESSONS
@@ -38,7 +38,7 @@ from langmem_tiers.recall.recall import RecallQuery, recall_bounds
 
 DEFAULT_LESSONS = 3
 """Lessons that come before what is recalled."""
-RECALLED = 5
+DEFAULT_MEMORIES = 5
 """Memories of a turn that names neither a limit nor a budget, beside those that match nearly as
 well (`TURN_FLOOR`); our own choice, if the settings say no fewer: each is paid for with every call
 of the model. In an earlier state 8 and 10 showed what was needed to 3 and 5 % more of 428
@@ -73,7 +73,7 @@ class MemoryState(TypedDict, total=False):
 
 def create_recall_node(
     *,
-    query: OfState | None = None,
+    query: StateSource | None = None,
     lessons: int = DEFAULT_LESSONS,
     holdout: float | None = None,
     on_error: OnError = "continue",
@@ -123,9 +123,9 @@ def create_recall_node(
         graph.invoke({"messages": ["When do keys change?"]}, context=MemoryContext(tenant="acme"))
         ```
     """
-    turn_options = of_a_turn(options, create_recall_node)
-    checked_lessons(lessons, holdout)
-    node.checked_of_state(query=query)
+    turn_options = check_turn_options(options, create_recall_node)
+    check_lessons(lessons, holdout)
+    node.check_state_sources(query=query)
     body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=turn_options)
     return node.NodeConfig(context, coordinator, name, on_error).node(body)
 
@@ -133,7 +133,7 @@ def create_recall_node(
 def _recall(
     step: Step,
     *,
-    query: OfState | None,
+    query: StateSource | None,
     lessons: int,
     holdout: float | None,
     options: RecallOptions,
@@ -141,18 +141,18 @@ def _recall(
     memory = step.memory
     shown_to: Any = {"run_id": step.run, "holdout": holdout}
     first, recalled, pinned = Recollections(), Recollections(), list[Recollection]()
-    if concern := _concern(step.messages, lessons):
-        with step.without("lessons"):
-            first = yield from asked(memory.learning.get_lessons, **concern, **shown_to)
+    if concern := _lesson_concern(step.messages, lessons):
+        with step.tolerate("lessons"):
+            first = yield from invoke(memory.learning.get_lessons, **concern, **shown_to)
     question = _question(step, query)
-    with step.without("recall"):
-        wanted = beside(step, step.messages, options)
-        recalled = yield from asked(memory.get_context, question, **wanted, **shown_to)
+    with step.tolerate("recall"):
+        wanted = turn_recall_options(step, step.messages, options)
+        recalled = yield from invoke(memory.get_context, question, **wanted, **shown_to)
         if options.get("memory_types") is None:  # what is intended is raised by itself
             recalled[:] = [item for item in recalled if item.memory_type != PROSPECTIVE]
         if recalled or recalled.helps >= HELPS:
-            pinned = yield from asked(memory.pinned)
-    step.by_words(recalled.by_words)
+            pinned = yield from invoke(memory.pinned)
+    step.note_words_only(recalled.by_words)
     lead = {(item.namespace, item.key) for item in first}
     others = [item for item in recalled if (item.namespace, item.key) not in lead]
     text_options: Any = {"pinned": pinned, "now": memory.now, "asked": str(question)}
@@ -165,54 +165,56 @@ def _recall(
     }
 
 
-def _concern(messages: Sequence[BaseMessage], limit: int) -> dict[str, Any]:
+def _lesson_concern(messages: Sequence[BaseMessage], limit: int) -> dict[str, Any]:
     """Return what lessons are wanted for, as options of a verb; nothing if for nothing."""
-    failures, calls = failures_at_hand(messages), about_to_run(messages)
+    failures, calls = open_failures(messages), pending_calls(messages)
     if not limit or not (failures or calls):
         return {}
     question = replace_unstorable(node.text_of(node.last_question(messages)))
     return {
         "failures": failures,
         "tools": list({tool: None for call in calls if (tool := tool_of(call))}),
-        "query": "\n".join([question, *map(approach_of, calls)]),
+        "query": "\n".join([question, *map(text_of_call, calls)]),
         "limit": limit,
     }
 
 
-def _question(step: Step, query: OfState | None) -> str:
+def _question(step: Step, query: StateSource | None) -> str:
     bounds = step.memory.tiered_store.options.bounds
     if query is None:
-        message = node.last_question(convert_to_messages(node.of_state(step.state, "messages")))
+        message = node.last_question(convert_to_messages(node.read_state(step.state, "messages")))
         before: str = step.read("recalled_question") or ""
         return (
             before
             if message is None
             else bounds.beginning(replace_unstorable(node.text_of(message)))
         )
-    value: str = node.of_state(step.state, query)
+    value: str = node.read_state(step.state, query)
     return bounds.beginning(str(value)) if isinstance(query, str) else value
 
 
-def beside(step: Step, messages: Sequence[BaseMessage], options: RecallOptions) -> dict[str, Any]:
+def turn_recall_options(
+    step: Step, messages: Sequence[BaseMessage], options: RecallOptions
+) -> dict[str, Any]:
     """Return options of a turn's recall, which leave out the memories of its own messages.
 
     They also leave out what was said to the run around this one, which handed it on.
     """
-    seen = keys_seen(messages, step.config)
+    seen = message_keys(messages, step.config)
     wanted = {**options, "exclude": seen.union(options.get("exclude", ()))}
     most, floor = step.memory.settings.max_context_items, wanted.get("min_match")
     unsaid = options.get("limit") is None and options.get("max_tokens") is None
     if unsaid:
-        wanted["limit"] = min(RECALLED, most)
+        wanted["limit"] = min(DEFAULT_MEMORIES, most)
     if isinstance(floor, Floor):  # no more than is asked for, or the settings allow
-        (many, share), spare = floor.further, most - RECALLED if unsaid else 0
+        (many, share), spare = floor.further, most - DEFAULT_MEMORIES if unsaid else 0
         goes_on = floor.goes_on if spare > 0 else 0
         further = (max(0, min(many, spare)), share)
         wanted["min_match"] = floor._replace(further=further, goes_on=goes_on)
     return wanted
 
 
-def of_a_turn(options: Mapping[str, Any], surface: Callable[..., Any]) -> RecallOptions:
+def check_turn_options(options: Mapping[str, Any], surface: Callable[..., Any]) -> RecallOptions:
     """Options by which a model is shown what matters for a turn, checked.
 
     The names of memory types are looked up when it runs. `surface` is what was given the options:
@@ -241,7 +243,7 @@ def of_a_turn(options: Mapping[str, Any], surface: Callable[..., Any]) -> Recall
     return cast("RecallOptions", turn_options)
 
 
-def checked_lessons(lessons: object, holdout: object) -> None:
+def check_lessons(lessons: object, holdout: object) -> None:
     """Refuse a number of lessons, or a share to hold out, that no recall could take.
 
     Raises:
@@ -251,7 +253,7 @@ def checked_lessons(lessons: object, holdout: object) -> None:
     checked_share(holdout, "holdout")
 
 
-FAILED: Final = "memory_failed"
+FAILED_EVENT: Final = "memory_failed"
 """The custom event that tells a run that it goes without memory: what failed, and why."""
 
 
@@ -314,14 +316,14 @@ class TieredMemoryRetriever(BaseRetriever):
             try:
                 super().__init__(**fields)
             except ValidationError as error:
-                raise InvalidInputError(_wrong(error)) from error
+                raise InvalidInputError(_first_error(error)) from error
 
     @property
     def runner(self) -> FlowRunner:
         """Return what runs its flows."""
         return self.memory.runner
 
-    def _found(
+    def _find_documents(
         self, /, query: str, *, run_manager: Any, k: int | None = None, **overrides: Any
     ) -> Flow[list[Document]]:
         """The documents of one call, a run of its own; where it fails none, and that is told."""
@@ -331,15 +333,15 @@ class TieredMemoryRetriever(BaseRetriever):
         options: Any = {**{name: getattr(self, name) for name in _OPTIONS}, **overrides}
         options |= {"tags": options.pop("memory_tags"), "limit": self.k if k is None else k}
         recalled, failures = get_context(self.memory, query, **options), dict[str, str]()
-        with node.going_on("recall", self.on_error, failures=failures):
+        with node.continue_on_error("recall", self.on_error, failures=failures):
             results = yield from unit(recalled)
             return [_document(result, results.by_words) for result in results]
         child = run_manager.get_child()
-        tell = partial(child.on_custom_event, FAILED, failures, run_id=run_manager.run_id)
+        tell = partial(child.on_custom_event, FAILED_EVENT, failures, run_id=run_manager.run_id)
         yield Ask(tell, tell)
         return []
 
-    _get_relevant_documents, _aget_relevant_documents = both(_found)
+    _get_relevant_documents, _aget_relevant_documents = both(_find_documents)
 
     def _get_ls_params(self, **_: Any) -> LangSmithRetrieverParams:
         return LangSmithRetrieverParams(
@@ -347,7 +349,7 @@ class TieredMemoryRetriever(BaseRetriever):
         )
 
 
-def _wrong(error: ValidationError) -> str:
+def _first_error(error: ValidationError) -> str:
     """The first thing that is wrong with the fields of a retriever."""
     first = error.errors(include_url=False, include_context=False)[0]
     field = ".".join(map(str, first["loc"][:1])) or "it"

@@ -20,8 +20,8 @@ from langmem_tiers.core import errors, prompts, types, values
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.graph import node, speakers
-from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked
-from langmem_tiers.graph.speakers import HEARD, Answer, Speakers
+from langmem_tiers.graph.node import OnError, Scope, Step, Update, invoke
+from langmem_tiers.graph.speakers import HEARD_KEY, FinalAnswer, Speakers
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.reminding import mark_reminding
 from langmem_tiers.memory.truth import Revision
@@ -30,9 +30,9 @@ from langmem_tiers.recall.question import REMINDER_SET
 
 _log = logging.getLogger(__name__)
 
-Done: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+ToolChanges: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """What a model did in a turn by its memory tools, by kind: see `done_in`."""
-_SHORT: Final = 500
+_SHORT_LENGTH: Final = 500
 """Characters up to which a memory stands beside what corrects it; our own choice."""
 
 
@@ -79,16 +79,19 @@ def create_remember_node(
     Raises:
         InvalidInputError: for a judge that is no chat model.
     """
-    node.checked_helpers(judge)
+    node.check_helpers(judge)
     body = partial(_remember, judge=judge)
     return node.NodeConfig(context, coordinator, name, on_error).node(body)
 
 
 def _remember(step: Step, *, judge: BaseChatModel | None) -> Flow[Update]:
-    done = Kept([], [], step.failures)
-    with step.without("remember"):
+    done = RememberResult([], [], step.failures)
+    with step.tolerate("remember"):
         by = yield from speakers.speakers_in(step.config, step.memory.gate)
-        humans, answer = speakers.unanswered(step.messages), speakers.answer_in(step.messages)
+        humans, answer = (
+            speakers.unanswered_messages(step.messages),
+            speakers.plain_answer(step.messages),
+        )
         recalled = step.read("recalled") or ()
         done = yield from remember(step, by, humans, answer, recalled, judge=judge)
     written: Update = {"remembered": [result.key for result in done.results if result.stored]}
@@ -101,7 +104,7 @@ def _remember(step: Step, *, judge: BaseChatModel | None) -> Flow[Update]:
     return written
 
 
-class Kept(NamedTuple):
+class RememberResult(NamedTuple):
     """The memories that messages and their answer became."""
 
     results: list[StoreResult]
@@ -116,13 +119,13 @@ def remember(
     step: Step,
     by: Speakers,
     humans: Sequence[BaseMessage],
-    answer: Answer | None,
+    answer: FinalAnswer | None,
     recalled: Sequence[object],
     *,
     judge: BaseChatModel | None = None,
     left: Sequence[dict[str, Any]] | None = None,
-    done: Done = MappingProxyType({}),
-) -> Flow[Kept]:
+    done: ToolChanges = MappingProxyType({}),
+) -> Flow[RememberResult]:
     """Store what was said to an agent, and the agent's last word on it.
 
     People spoke before anything was recalled. If the assistant repeats that, it is no evidence.
@@ -140,14 +143,16 @@ def remember(
         done: What the agent's model did by its memory tools.
     """
     memory, last = step.memory, humans[-1] if humans else None
-    question = last if last is not None and by.person(last) else None
+    question = last if last is not None and by.is_person(last) else None
     revision = Revision()
     if judge is not None and question is not None:
-        revision = yield from _revision(step, by, question, judge)
-    before = [note for human in humans if human != question and (note := note_of(step, human, by))]
-    asking = None if question is None else note_of(step, question, by)
-    says = yield from _answered(step, by, answer, recalled)
-    corrections = _corrected(asking, revision) if asking and revision.corrects else []
+        revision = yield from _find_revision(step, by, question, judge)
+    before = [
+        note for human in humans if human != question and (note := message_note(step, human, by))
+    ]
+    asking = None if question is None else message_note(step, question, by)
+    says = yield from _answer_note(step, by, answer, recalled)
+    corrections = _add_corrected(asking, revision) if asking and revision.corrects else []
     of_answer: dict[str, Any] = {}
     if revision.retracted and not revision.tells_more:
         of_answer["derived_from"] = [retraction.key for retraction in revision.retracted]
@@ -158,24 +163,26 @@ def remember(
         of_answer["derived_from"] = [asking["key"]]
     if reminds := "set" in [change["action"] for change in done.get("reminded", ())]:
         of_answer["further"] = {REMINDER_SET: True}
-    notes = _unstored([*before, asking] if asking else before, left)
+    notes = _unstored_notes([*before, asking] if asking else before, left)
     notes += [{**says, **of_answer}] if says else []
-    results = (yield from asked(memory.store_many, notes)) if notes else []
+    results = (yield from invoke(memory.store_many, notes)) if notes else []
     if reminds and asking:
         with suppress(errors.InvalidInputError):  # it is not stored
             marking = mark_reminding(memory, str(asking["key"]))
-            yield from asked(memory.tiered_store.run, marking)
+            yield from invoke(memory.tiered_store.run, marking)
     revised = [
         {"retracted": retraction.key, "move": retraction.move} for retraction in revision.retracted
     ]
     failed = {} if revision.failed is None else {"judge": revision.failed}
     if asking and corrections:
-        revised += yield from _superseded(memory, corrections, asking["key"], results, failed)
-    return Kept(results, revised, failed)
+        revised += yield from _supersede_corrected(
+            memory, corrections, asking["key"], results, failed
+        )
+    return RememberResult(results, revised, failed)
 
 
-def _answered(
-    step: Step, by: Speakers, answer: Answer | None, recalled: Sequence[object]
+def _answer_note(
+    step: Step, by: Speakers, answer: FinalAnswer | None, recalled: Sequence[object]
 ) -> Flow[dict[str, Any] | None]:
     """Return the answer as it is stored; None if it says nothing.
 
@@ -183,12 +190,14 @@ def _answered(
     """
     if answer is None or not (text := values.replace_unstorable(answer.text)):
         return None
-    trust = yield from speakers.trusting(answer.after, step.memory.gate, step.config, by)
-    note = speakers.kept(text, step.memory, speakers.key_of(answer.message, step.config))
+    trust = yield from speakers.trust_in_run(answer.heard, step.memory.gate, step.config, by)
+    note = speakers.session_note(
+        text, step.memory, speakers.message_key(answer.message, step.config)
+    )
     return {"speaker": "assistant", "source": "agent", "recalled": recalled, "trust": trust, **note}
 
 
-def _unstored(
+def _unstored_notes(
     notes: Sequence[dict[str, Any]], left: Sequence[dict[str, Any]] | None
 ) -> list[dict[str, Any]]:
     """Return the notes of what was said, but for what is stored before its answer."""
@@ -199,7 +208,7 @@ def _unstored(
     return [*others, *[note for note in notes if note["key"] in still]]
 
 
-def _superseded(
+def _supersede_corrected(
     memory: MemoryCoordinator,
     keys: Sequence[str],
     by: str,
@@ -211,7 +220,7 @@ def _superseded(
     current = [result.key for result in results if result.stored and not result.quarantined]
     for key in keys if by in current else ():
         try:
-            move = yield from asked(memory.truth.supersede, key, by=by)
+            move = yield from invoke(memory.truth.supersede, key, by=by)
         except errors.InvalidInputError as error:
             failed["judge"] = f"{type(error).__name__}: {error}"
             _log.warning("what the user corrected is not superseded: %s", error)
@@ -220,22 +229,24 @@ def _superseded(
     return revised
 
 
-def _revision(
+def _find_revision(
     step: Step, by: Speakers, question: BaseMessage, judge: BaseChatModel
 ) -> Flow[Revision]:
     """Find what the last message takes back, as a judge says."""
     if not (text := values.replace_unstorable(node.text_of(question))):
         return Revision()
-    name, key = by.of(question)["speaker"], speakers.key_of(question, step.config)
+    name, key = by.options(question)["speaker"], speakers.message_key(question, step.config)
     speaker = None if name == "user" else name
-    return (yield from asked(step.memory.truth.revise, text, judge=judge, key=key, speaker=speaker))
+    return (
+        yield from invoke(step.memory.truth.revise, text, judge=judge, key=key, speaker=speaker)
+    )
 
 
-def _corrected(note: dict[str, Any], revision: Revision) -> list[str]:
+def _add_corrected(note: dict[str, Any], revision: Revision) -> list[str]:
     """Let the note of a message say what it corrects, unless that is long; whose keys they are."""
     keys = []
     for corrected in revision.corrects:
-        if corrected.memory_type != types.PROSPECTIVE and len(corrected.content) <= _SHORT:
+        if corrected.memory_type != types.PROSPECTIVE and len(corrected.content) <= _SHORT_LENGTH:
             note["content"] = prompts.CORRECTED.format(
                 said=note["content"], earlier=corrected.content
             )
@@ -243,18 +254,18 @@ def _corrected(note: dict[str, Any], revision: Revision) -> list[str]:
     return keys
 
 
-def note_of(step: Step, message: BaseMessage, by: Speakers) -> dict[str, Any] | None:
+def message_note(step: Step, message: BaseMessage, by: Speakers) -> dict[str, Any] | None:
     """Return a human message as it is stored; None if it says nothing."""
     if not (text := values.replace_unstorable(node.text_of(message))):
         return None
-    key = speakers.key_of(message, step.config, by)
-    return {**by.of(message), **speakers.kept(text, step.memory, key)}
+    key = speakers.message_key(message, step.config, by)
+    return {**by.options(message), **speakers.session_note(text, step.memory, key)}
 
 
 # An agent's middleware hears its turn, and stores what was said before the answer
 
 
-class Left(TypedDict):
+class PendingMessage(TypedDict):
     """A message that is still to be stored."""
 
     note: dict[str, Any]
@@ -265,14 +276,14 @@ class Left(TypedDict):
     """The time at which it was said, as ISO 8601."""
 
 
-class Heard(TypedDict):
+class HeardTurn(TypedDict):
     """The messages that an agent heard in its turn."""
 
     said: list[str]
     """The ids of the messages given to its runs since its last answer."""
     others: list[str]
     """The ids of the other human messages: a tool, say, put them there, or they are answered."""
-    left: list[Left]
+    left: list[PendingMessage]
     """The messages that could not be stored yet."""
     whose: dict[str, Any]
     """The fields of the context that the turn began in: another user may go on with its run."""
@@ -288,27 +299,27 @@ def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
     memory = step.memory
     by = yield from speakers.speakers_in(step.config, memory.gate)
     whose, at = asdict(memory.context), memory.now.isoformat()
-    before: Heard | None = step.read(HEARD)
-    heard = before or Heard(said=[], others=[], left=[], whose=whose, at=at)
+    before: HeardTurn | None = step.read(HEARD_KEY)
+    heard = before or HeardTurn(said=[], others=[], left=[], whose=whose, at=at)
     spoken, others, left = heard["said"], [*heard["others"]], [*heard["left"]]
     if heard["whose"] != whose:  # another one's messages
         spoken, others = [], [*others, *spoken]
     mine, is_new = list[str](), False
-    for message in speakers.unanswered(step.messages):
+    for message in speakers.unanswered_messages(step.messages):
         name = str(message.id)
-        if keep and by.spoken is not None and name not in (*heard["said"], *others):
-            key = speakers.key_of(message, step.config, by)
-            if (yield from asked(memory.get, key)) is not None:  # another agent has heard it
+        if keep and by.person_ids is not None and name not in (*heard["said"], *others):
+            key = speakers.message_key(message, step.config, by)
+            if (yield from invoke(memory.get, key)) is not None:  # another agent has heard it
                 others.append(name)
         if name not in others:
             mine.append(name)
         if name not in (*others, *spoken):
             is_new = True
-            if keep and (note := note_of(step, message, by)):
-                left.append(Left(note=note, whose=whose, at=at))
+            if keep and (note := message_note(step, message, by)):
+                left.append(PendingMessage(note=note, whose=whose, at=at))
     there = {str(message.id) for message in step.messages}
     return {
-        HEARD: Heard(
+        HEARD_KEY: HeardTurn(
             # A run that is given nothing goes on with what was said before.
             said=mine if is_new else spoken,
             others=[message_id for message_id in others if message_id in there],
@@ -319,19 +330,19 @@ def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
     }
 
 
-def store_heard(step: Step) -> Flow[Update]:
+def store_pending(step: Step) -> Flow[Update]:
     """Store what was said and is not stored yet, after its recall and before its answer.
 
     If it were stored sooner, it and its words would count among what is recalled for it. It goes
     to the memory of whoever said it. What could not be stored is left; what is too large for the
     store is left no longer.
     """
-    heard: Heard | None = step.read(HEARD)
+    heard: HeardTurn | None = step.read(HEARD_KEY)
     if not heard or not heard["left"]:
         return {}
     update: Update = {}
-    with step.without("remember"):
-        left: list[Left] = []
+    with step.tolerate("remember"):
+        left: list[PendingMessage] = []
         failed: list[errors.TieredMemoryError] = []
         own = asdict(step.memory.context)
         for whose, group in groupby(heard["left"], key=itemgetter("whose")):
@@ -348,29 +359,29 @@ def store_heard(step: Step) -> Flow[Update]:
                     for message in mine
                 ]
                 try:
-                    yield from asked(memory.store_many, notes)
+                    yield from invoke(memory.store_many, notes)
                 except errors.TieredMemoryError as error:
                     if len(mine) > 1 and not isinstance(error, errors.DatabaseError):
                         waiting = [[message] for message in mine]
                         continue
                     left += [] if error.code == "too_large" else mine
                     failed.append(error)
-        update = {HEARD: Heard(**{**heard, "left": left})}
+        update = {HEARD_KEY: HeardTurn(**{**heard, "left": left})}
         if failed:
             raise failed[0]
     return update
 
 
-def _is_of_turn(left: Left, heard: Heard) -> bool:
+def _is_of_turn(left: PendingMessage, heard: HeardTurn) -> bool:
     """Tell whether a message that is left was said in the turn."""
     return (left["at"], left["whose"]) == (heard["at"], heard["whose"])
 
 
-def done_in(messages: Sequence[BaseMessage]) -> dict[str, list[dict[str, Any]]]:
+def tool_changes(messages: Sequence[BaseMessage]) -> dict[str, list[dict[str, Any]]]:
     """Find what a model did by its memory tools in the turn that these messages end with."""
     done: dict[str, list[dict[str, Any]]] = {"revised": [], "reminded": [], "learned": []}
-    for message in node.this_turn(messages):
-        if isinstance(message, ToolMessage) and speakers.TRUST in message.additional_kwargs:
+    for message in node.turn_messages(messages):
+        if isinstance(message, ToolMessage) and speakers.TRUST_KEY in message.additional_kwargs:
             artifact = message.artifact if isinstance(message.artifact, Mapping) else {}
             for kind in done:
                 done[kind] += artifact.get(kind, ())
@@ -382,16 +393,16 @@ def remember_turn(
     unanswered: Sequence[BaseMessage],
     asking: Sequence[BaseMessage],
     recalled: Sequence[object],
-    done: Done,
-) -> Flow[Kept]:
+    done: ToolChanges,
+) -> Flow[RememberResult]:
     """Store the answer and what is left of the turn.
 
     Its human messages are `unanswered` until then, its question is `asking`, what was shown for it
     `recalled`, what its model did by tools `done`.
     """
-    heard: Heard | None = step.read(HEARD)
+    heard: HeardTurn | None = step.read(HEARD_KEY)
     by = yield from speakers.speakers_in(step.config, step.memory.gate)
-    answer = speakers.last_word(step.messages, step.read("structured_response"))
+    answer = speakers.final_answer(step.messages, step.read("structured_response"))
     humans, left = unanswered, None
     if heard:  # else nothing could be noted as the run began
         there = [human.id for human in humans]
@@ -401,12 +412,12 @@ def remember_turn(
     return (yield from remember(step, by, humans, answer, recalled, left=left, done=done))
 
 
-def ended_of(step: Step, unanswered: Sequence[BaseMessage]) -> Update:
+def end_turn(step: Step, unanswered: Sequence[BaseMessage]) -> Update:
     """Return the update of the state once the turn is over.
 
     Whatever else came meanwhile is no person's, and what is stored is done.
     """
-    heard: Heard | None = step.read(HEARD)
+    heard: HeardTurn | None = step.read(HEARD_KEY)
     if not heard:
         return {}
     stored = "remember" not in step.failures
@@ -414,5 +425,5 @@ def ended_of(step: Step, unanswered: Sequence[BaseMessage]) -> Update:
     done = heard["said"] if stored else []
     left = [pending for pending in heard["left"] if not (stored and _is_of_turn(pending, heard))]
     others = [*dict.fromkeys((*heard["others"], *done, *came))]
-    ended = Heard(**{**heard, "others": others, "left": left})
-    return {} if ended == heard else {HEARD: ended}
+    ended = HeardTurn(**{**heard, "others": others, "left": left})
+    return {} if ended == heard else {HEARD_KEY: ended}

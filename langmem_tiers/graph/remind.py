@@ -21,7 +21,15 @@ from langmem_tiers.core import memory as nouns
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph import messages, node, recall, speakers
-from langmem_tiers.graph.node import OfState, OnError, OnHookError, Scope, Step, Update, asked
+from langmem_tiers.graph.node import (
+    OnError,
+    OnHookError,
+    Scope,
+    StateSource,
+    Step,
+    Update,
+    invoke,
+)
 from langmem_tiers.memory.base import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import EXPIRE_DAYS, MemoryHooks, checked_options
@@ -45,7 +53,7 @@ LEASE_SECONDS: Final = 300.0
 
 def create_reminder_node(
     *,
-    query: OfState | None = None,
+    query: StateSource | None = None,
     predicates: Predicates | None = None,
     limit: int = DEFAULT_REMINDERS,
     at_start: int = DEFAULT_REMINDERS,
@@ -95,17 +103,17 @@ def create_reminder_node(
         graph = builder.compile(store=store)
         ```
     """
-    asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge)
+    asking = ReminderQuery(query, predicates, limit, at_start, as_message, lease_seconds, judge)
 
     def reminded(step: Step) -> Flow[Update]:
-        with step.without("remind"):
+        with step.tolerate("remind"):
             return (yield from remind(step, asking))
-        return {**_nothing_due(step), **step.errors(same_turn=True)}
+        return {**_empty_update(step), **step.errors(same_turn=True)}
 
     return node.NodeConfig(context, coordinator, name, on_error).node(reminded)
 
 
-def _nothing_due(step: Step) -> Update:
+def _empty_update(step: Step) -> Update:
     """Empty the state where nothing could be raised: also of what was raised before.
 
     So nobody acknowledges a reminder that was not shown.
@@ -132,17 +140,17 @@ def create_acknowledge_node(
     """
 
     def acknowledge(step: Step) -> Flow[Update]:
-        yield from _delivered(step, step.read("reminders") or ())
+        yield from _acknowledge(step, step.read("reminders") or ())
         return {}
 
     return node.NodeConfig(context, coordinator, name).node(acknowledge, ["reminders"])
 
 
 @dataclass(frozen=True, slots=True)
-class Reminding:
+class ReminderQuery:
     """What a node asks of a state, checked when it is made."""
 
-    query: OfState | None = None
+    query: StateSource | None = None
     predicates: Predicates | None = None
     limit: int = DEFAULT_REMINDERS
     at_start: int = DEFAULT_REMINDERS
@@ -152,24 +160,24 @@ class Reminding:
 
     def __post_init__(self) -> None:
         """Refuse what could only fail in a run."""
-        node.checked_of_state(query=self.query)
+        node.check_state_sources(query=self.query)
         for named, predicate in intentions.checked_predicates(self.predicates).items():
             checks.checked_function(predicate, f"the predicate {named!r}")
         checked_limit(self.limit)
         checked_limit(self.at_start)
         intentions.checked_seconds(self.lease_seconds)
-        node.checked_helpers(self.judge)
+        node.check_helpers(self.judge)
         checks.checked_flag(self.as_message, "as_message")
 
     def question(self, step: Step) -> str | None:
         """Return what cues are looked for in."""
         if self.query is None:
             return replace_unstorable(node.text_of(node.last_question(step.messages))) or None
-        value = node.of_state(step.state, self.query)
+        value = node.read_state(step.state, self.query)
         return None if value is None else str(value)
 
 
-def remind(step: Step, asking: Reminding) -> Flow[Update]:
+def remind(step: Step, asking: ReminderQuery) -> Flow[Update]:
     """Raise what is due, and at a session's start list what else is open."""
     if asking.lease_seconds is not None:
         node.check_keys(step.config, "reminders")
@@ -177,13 +185,18 @@ def remind(step: Step, asking: Reminding) -> Flow[Update]:
     answers = [message for message in step.messages if isinstance(message, AIMessage)]
     # A model's last message is known by its id, else by how many there are.
     answer = (answers[-1].id if answers else None) or len(answers)
-    yield from _delivered(
-        step, [reminder for reminder in before or () if _newer(answer, reminder.get("after"))]
+    yield from _acknowledge(
+        step,
+        [
+            reminder
+            for reminder in before or ()
+            if _has_answered_since(answer, reminder.get("after"))
+        ],
     )
-    raised = yield from asked(
+    raised = yield from invoke(
         memory.reminders.due,
         asking.question(step),
-        tool=messages.about_to_run(step.messages) or None,
+        tool=messages.pending_calls(step.messages) or None,
         state=None if asking.predicates is None else step.state,
         predicates=asking.predicates,
         limit=asking.limit,
@@ -195,7 +208,7 @@ def remind(step: Step, asking: Reminding) -> Flow[Update]:
     reminders = [{**intentions.reminder_json(reminder), "after": answer} for reminder in raised]
     update: Update = {"reminders": reminders, "reminders_text": text}
     if before is None:
-        listed = (yield from asked(memory.reminders.list)) if asking.at_start else []
+        listed = (yield from invoke(memory.reminders.list)) if asking.at_start else []
         keys = {(reminder.namespace, reminder.key) for reminder in raised}
         others = [
             intention for intention in listed if (intention.namespace, intention.key) not in keys
@@ -213,15 +226,15 @@ def remind(step: Step, asking: Reminding) -> Flow[Update]:
     return update
 
 
-def _delivered(step: Step, reminders: Sequence[Mapping[str, Any]]) -> Flow[None]:
+def _acknowledge(step: Step, reminders: Sequence[Mapping[str, Any]]) -> Flow[None]:
     """Say that a model has seen what it was told: no answer is lost where that is refused."""
-    with node.going_on("acknowledge"):
-        yield from asked(
+    with node.continue_on_error("acknowledge"):
+        yield from invoke(
             step.memory.reminders.acknowledge, *[reminder["token"] for reminder in reminders]
         )
 
 
-def _newer(answer: str | int, before: str | int | None) -> bool:
+def _has_answered_since(answer: str | int, before: str | int | None) -> bool:
     """Tell whether a model has answered since; messages that are trimmed are no answer."""
     if isinstance(answer, int) and isinstance(before, int):
         return answer > before
@@ -252,7 +265,7 @@ def reminder_line(
 ) -> str:
     """Write a reminder as a line of a prompt: its handle, what is to be done, when, how urgent."""
     usual = reminder.priority is intentions.Priority.MEDIUM
-    reasons = [*_when(reminder, zone, now)]
+    reasons = [*_due_reasons(reminder, zone, now)]
     reasons += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=reminder.priority)]
     return prompts.REMINDERS_ONE.format(
         handle=f"{nouns.bracket_handle(nouns.handle_of(reminder.namespace, reminder.key))} ",
@@ -261,7 +274,9 @@ def reminder_line(
     )
 
 
-def _when(reminder: Reminder | Intention, zone: tzinfo, now: datetime | None) -> Iterator[str]:
+def _due_reasons(
+    reminder: Reminder | Intention, zone: tzinfo, now: datetime | None
+) -> Iterator[str]:
     """Tell when, or why, a reminder is raised; nothing of one that waits for no moment."""
     trigger = reminder.trigger
     if not isinstance(trigger, At):
@@ -274,11 +289,11 @@ def _when(reminder: Reminder | Intention, zone: tzinfo, now: datetime | None) ->
             yield f"repeats {trigger.every}"
 
 
-_STARTED: Final = ("hooks", "reminders", "reminders_text")
+_SESSION_START_KEYS: Final = ("hooks", "reminders", "reminders_text")
 """What a session's start writes that must not be lost."""
 
 
-def merged(before: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
+def merge_hooks(before: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
     """Keep what the hooks did last, each under its name."""
     return {**(before or {}), **(new or {})}
 
@@ -286,7 +301,7 @@ def merged(before: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[st
 class HookState(recall.MemoryState, total=False):
     """A graph's state with what hooks read and write; subclass it, or name its keys in your own."""
 
-    hooks: Annotated[dict[str, Any], merged]
+    hooks: Annotated[dict[str, Any], merge_hooks]
     """What each hook did last, by its name; its `error` where something went wrong."""
     reminders: list[dict[str, Any]]
     """What was raised, as JSON."""
@@ -307,7 +322,7 @@ class HookState(recall.MemoryState, total=False):
 
 def create_session_start_node(
     *,
-    query: OfState | None = None,
+    query: StateSource | None = None,
     predicates: Predicates | None = None,
     limit: int = DEFAULT_REMINDERS,
     at_start: int | None = None,
@@ -335,26 +350,28 @@ def create_session_start_node(
     Raises:
         InvalidInputError: for an option that cannot be.
     """
-    begins = {SESSION_STARTS: lambda state: node.of_state(state, "reminders", None) is None}
+    begins = {SESSION_STARTS: lambda state: node.read_state(state, "reminders", None) is None}
     waits = begins | dict(intentions.checked_predicates(predicates))
     listed = limit if at_start is None else at_start
-    asking = Reminding(query, waits, limit, listed, as_message, lease_seconds)
+    asking = ReminderQuery(query, waits, limit, listed, as_message, lease_seconds)
 
     def start(step: Step) -> Flow[Update]:
-        done = yield from step.hooked(remind(step, asking))
+        done = yield from step.run_hook(remind(step, asking))
         if "error" in done:
-            return {**_nothing_due(step), "hooks": {name: done}}
+            return {**_empty_update(step), "hooks": {name: done}}
         keys = {"reminders": [reminder["key"] for reminder in done["reminders"]]}
         if "intentions" in done:
             keys["pending"] = [intention["key"] for intention in done["intentions"]]
         return {**done, "hooks": {name: keys}}
 
-    return node.NodeConfig(context, coordinator, name, on_error, "tell").node(start, _STARTED)
+    return node.NodeConfig(context, coordinator, name, on_error, "tell").node(
+        start, _SESSION_START_KEYS
+    )
 
 
 def create_user_prompt_node(
     *,
-    prompt: OfState | None = None,
+    prompt: StateSource | None = None,
     languages: Sequence[str] = LANGUAGES,
     expire_days: float | None = EXPIRE_DAYS,
     on_error: OnHookError = "tell",
@@ -391,54 +408,60 @@ def create_user_prompt_node(
         graph = builder.compile(store=store)
         ```
     """
-    node.checked_of_state(prompt=prompt)
+    node.check_state_sources(prompt=prompt)
     options = checked_options(languages, expire_days)
-    body = partial(_prompted, prompt=prompt, options=options)
+    body = partial(_submit_prompts, prompt=prompt, options=options)
     return node.NodeConfig(context, coordinator, name, on_error, "tell").node(body, ("hooks",))
 
 
-def _prompted(step: Step, *, prompt: OfState | None, options: dict[str, Any]) -> Flow[Update]:
+def _submit_prompts(
+    step: Step, *, prompt: StateSource | None, options: dict[str, Any]
+) -> Flow[Update]:
     """Keep the prompts of people since the last answer, up to one that fails; tell of the last."""
     hooks = MemoryHooks(step.memory, **options)
     if prompt is None:
         by = yield from speakers.speakers_in(step.config, step.memory.gate)
-        people = (message for message in speakers.unanswered(step.messages) if by.person(message))
+        people = (
+            message
+            for message in speakers.unanswered_messages(step.messages)
+            if by.is_person(message)
+        )
         submissions = [
-            (replace_unstorable(node.text_of(message)), message.id, by.of(message)["speaker"])
+            (replace_unstorable(node.text_of(message)), message.id, by.options(message)["speaker"])
             for message in people
         ]
     else:
-        submissions = [(str(node.of_state(step.state, prompt) or ""), None, "user")]
+        submissions = [(str(node.read_state(step.state, prompt) or ""), None, "user")]
     done: dict[str, Any] = {}
     for text, message_id, speaker in submissions:
         if text.strip() and "error" not in done:
-            done = yield from step.hooked(_submitted(hooks, text, message_id, speaker))
+            done = yield from step.run_hook(_submit_prompt(hooks, text, message_id, speaker))
     return {"hooks": {step.node.name: done}}
 
 
-def _submitted(
+def _submit_prompt(
     hooks: MemoryHooks, text: str, message_id: str | None, speaker: str
 ) -> Flow[dict[str, Any]]:
     """Keep a prompt; what became of it, as JSON."""
     named: Any = {"message_id": message_id, "speaker": speaker}
-    done = yield from asked(hooks.on_user_prompt_submit, text, **named)
+    done = yield from invoke(hooks.on_user_prompt_submit, text, **named)
     return {
-        "working": _facts(done.working),
-        "intended": None if done.intended is None else _facts(done.intended),
+        "working": _result_facts(done.working),
+        "intended": None if done.intended is None else _result_facts(done.intended),
         "priority": None if done.priority is None else str(done.priority),
         "trigger": None if done.trigger is None else str(done.trigger),
         "untimed": done.untimed,
     }
 
 
-def _facts(result: StoreResult) -> dict[str, Any]:
+def _result_facts(result: StoreResult) -> dict[str, Any]:
     """Return what became of a text, as JSON."""
     return {name: getattr(result, name) for name in ("stored", "key", "quarantined", "reason")}
 
 
 def create_completed_task_node(
     *,
-    tasks: OfState = "todos",
+    tasks: StateSource = "todos",
     on_error: OnHookError = "tell",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
@@ -459,12 +482,12 @@ def create_completed_task_node(
     Raises:
         InvalidInputError: for an option that cannot be.
     """
-    node.checked_of_state(["tasks"], tasks=tasks)
+    node.check_state_sources(["tasks"], tasks=tasks)
 
     def note(step: Step) -> Flow[Update]:
-        todos = node.of_state(step.state, tasks, None) or ()
+        todos = node.read_state(step.state, tasks, None) or ()
         seen = step.read("todos_seen") or NO_TODOS_SEEN
-        done = yield from step.hooked(_kept(step, todos, seen))
+        done = yield from step.run_hook(_store_completed(step, todos, seen))
         update = {"todos_seen": done.pop("seen", seen)}
         return {**update, "hooks": {name: done}} if done else update
 
@@ -472,28 +495,28 @@ def create_completed_task_node(
     return config.node(note, ("hooks", "todos_seen"))
 
 
-def _kept(
+def _store_completed(
     step: Step, todos: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]
 ) -> Flow[dict[str, Any]]:
     """Keep how todos were done; each is one thing in the turn of its message."""
     hooks, conversation = MemoryHooks(step.memory), step.messages
     now = step.memory.tiered_store.flows.now
-    fresh, seeing = find_newly_completed(map(_readable, todos), seen, now)
+    fresh, seeing = find_newly_completed(map(_storable_todo, todos), seen, now)
     stored, trust = [], 1.0
     if fresh:
-        trust = yield from speakers.trust_of(step)
+        trust = yield from speakers.trust_in_step(step)
     question = node.last_question(conversation)
     for todo in fresh:
-        done = {"steps": messages.steps_of(todo["content"], conversation), **todo}
+        done = {"steps": messages.todo_steps(todo["content"], conversation), **todo}
         of = str(None if question is None else question.id), str(todo.get("id") or todo["content"])
         options: Any = {"trust": trust, "key": hooks.key(*of, "todo")}
-        result = yield from asked(hooks.on_todo_write_complete, done, **options)
+        result = yield from invoke(hooks.on_todo_write_complete, done, **options)
         if result is not None:
-            stored.append(_facts(result))
+            stored.append(_result_facts(result))
     return {"seen": seeing, "stored": stored} if stored else {"seen": seeing}
 
 
-def _readable(todo: Any) -> Any:
+def _storable_todo(todo: Any) -> Any:
     """A todo as Postgres can hold it: a model may write anything."""
     if not isinstance(todo, Mapping):
         return todo
@@ -505,9 +528,9 @@ def _readable(todo: Any) -> Any:
 
 def create_session_end_node(
     *,
-    ended: OfState = "session_ended",
-    events: OfState | None = None,
-    concepts: OfState | None = None,
+    ended: StateSource = "session_ended",
+    events: StateSource | None = None,
+    concepts: StateSource | None = None,
     model: BaseChatModel | None = None,
     on_error: OnHookError = "tell",
     context: Scope | None = None,
@@ -537,36 +560,40 @@ def create_session_end_node(
         InvalidInputError: when it runs, if no session is named.
     """
     of = {"events": events, "concepts": concepts}
-    node.checked_of_state(["ended"], ended=ended, **of)
-    node.checked_helpers(model)
+    node.check_state_sources(["ended"], ended=ended, **of)
+    node.check_helpers(model)
     keys = ("session", ended) if isinstance(ended, str) else ("session",)
     config = node.NodeConfig(context, coordinator, name, on_error, "tell")
-    return config.node(partial(_ended, ended=ended, of=of, model=model), keys)
+    return config.node(partial(_close_session, ended=ended, of=of, model=model), keys)
 
 
-def _ended(
-    step: Step, *, ended: OfState, of: dict[str, OfState | None], model: BaseChatModel | None
+def _close_session(
+    step: Step,
+    *,
+    ended: StateSource,
+    of: dict[str, StateSource | None],
+    model: BaseChatModel | None,
 ) -> Flow[Update]:
     """End the session of a run, if it is over."""
-    over = node.of_state(step.state, ended, default=None)
+    over = node.read_state(step.state, ended, default=None)
     if over is None or not checks.checked_flag(over, "whether the session ended"):
         return {"session": None}
     fields = {
-        name: node.of_state(step.state, source, None)
+        name: node.read_state(step.state, source, None)
         for name, source in of.items()
         if source is not None
     }
-    fields["trust"] = yield from speakers.trust_of(step)
-    stopping = _stopped(step.memory, fields, model)
+    fields["trust"] = yield from speakers.trust_in_step(step)
+    stopping = _stop_session(step.memory, fields, model)
     if step.memory.context.session_id is None:  # a mistake, which is raised
         return {"session": (yield from stopping)}
-    return {"session": (yield from step.hooked(stopping))}
+    return {"session": (yield from step.run_hook(stopping))}
 
 
-def _stopped(
+def _stop_session(
     memory: MemoryCoordinator, fields: dict[str, Any], model: BaseChatModel | None
 ) -> Flow[dict[str, Any]]:
-    stop = yield from asked(MemoryHooks(memory).on_session_stop, fields, model=model)
+    stop = yield from invoke(MemoryHooks(memory).on_session_stop, fields, model=model)
     report = asdict(stop.report).items()
     return {
         **{name: list(value) if isinstance(value, tuple) else value for name, value in report},

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import parsed_moment
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, short
-from langmem_tiers.graph.node import NodeConfig, Scope, Step, Update, asked
+from langmem_tiers.graph.node import NodeConfig, Scope, Step, Update, invoke
 from langmem_tiers.memory.base import MAX_LIMIT, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
@@ -23,17 +23,17 @@ from langmem_tiers.recall.fence import clean_label, escape_fences
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remember.quarantine import Quarantined
 
-_DONE: Final = {"release": "released", "reject": "rejected"}
+_HISTORY_KINDS: Final = {"release": "released", "reject": "rejected"}
 """What there is to decide, and how a memory's history calls it."""
-_DECISIONS: Final = {done: decision for decision, done in _DONE.items()}
+_DECISIONS: Final = {done: decision for decision, done in _HISTORY_KINDS.items()}
 _FORM: Final = (
     "resume with {key: 'release' or 'reject', or {'decision': …, 'reason': …, 'version': …}}"
 )
-_ANEW: Final = "it was changed since you saw it: look at it again"
-_TOLD: Final = ("key", "source", "trust", "memory_type", "id")
+_CHANGED: Final = "it was changed since you saw it: look at it again"
+_SHOWN_FIELDS: Final = ("key", "source", "trust", "memory_type", "id")
 
 
-class Decided(TypedDict):
+class ReviewDecision(TypedDict):
     """What is to be done with a quarantined memory, if it still has this version."""
 
     key: str
@@ -45,22 +45,22 @@ class Decided(TypedDict):
     """When it was quarantined."""
 
 
-class _Nothing(TypedDict):
+class _ReviewInput(TypedDict):
     """What a review takes from the graph's state."""
 
 
-class _Output(TypedDict, total=False):
+class _ReviewOutput(TypedDict, total=False):
     """What it writes to it."""
 
     reviewed: list[dict[str, Any]]
 
 
-class _Review(_Output, total=False):
+class _ReviewState(_ReviewOutput, total=False):
     """A review so far, as JSON."""
 
     asked: dict[str, Any] | None
     """What it interrupts with; None once that is answered."""
-    decided: list[Decided]
+    decided: list[ReviewDecision]
 
 
 def create_review_node(
@@ -116,7 +116,7 @@ def create_review_node(
         "decide": _decide,
     }
     # Each node is a checkpoint, so that an answer is judged by what it was asked about, and once.
-    builder = StateGraph(_Review, input_schema=_Nothing, output_schema=_Output)
+    builder = StateGraph(_ReviewState, input_schema=_ReviewInput, output_schema=_ReviewOutput)
     for step, body in steps.items():
         builder.add_node(step, NodeConfig(context, coordinator, step).node(body))
     builder.set_entry_point("look")
@@ -127,31 +127,31 @@ def create_review_node(
 
 def _look(step: Step, *, most: int) -> Flow[Update]:
     """Find out what there is to ask about."""
-    held = (yield from _held(step.memory))[:most]
-    return {"asked": _payload(held)} if held else {"reviewed": []}
+    held = (yield from _list_quarantined(step.memory))[:most]
+    return {"asked": _interrupt_payload(held)} if held else {"reviewed": []}
 
 
 def _ask(step: Step, *, most: int) -> Flow[Update]:
     """Ask, and judge the answer; what is no decision is asked about again."""
     question = step.state["asked"]
     answer = interrupt(question)
-    held = yield from _held(step.memory)
+    held = yield from _list_quarantined(step.memory)
     try:
-        return {"asked": None, "decided": _decided(answer, question["memories"], held)}
+        return {"asked": None, "decided": _read_decisions(answer, question["memories"], held)}
     except InvalidInputError as error:
-        again = {**_payload(held[:most]), "error": str(error)} if held[:most] else None
+        again = {**_interrupt_payload(held[:most]), "error": str(error)} if held[:most] else None
         return {"asked": again, "decided": []}
 
 
 def _decide(step: Step) -> Flow[Update]:
     """Do what was decided; what was changed since waits for another review."""
-    decided: list[Decided] = step.state["decided"]
-    waiting = {held.id for held in (yield from _held(step.memory))}
+    decided: list[ReviewDecision] = step.state["decided"]
+    waiting = {held.id for held in (yield from _list_quarantined(step.memory))}
     for decision in decided:
         if decision["id"] in waiting:  # else it was dealt with already
-            yield from _carried_out(step.memory, decision)
+            yield from _carry_out(step.memory, decision)
     since = {decision["id"]: datetime.fromisoformat(decision["since"]) for decision in decided}
-    done = yield from asked(step.memory.admin.decisions, since)
+    done = yield from invoke(step.memory.admin.decisions, since)
     ruled = [
         (decision["key"], done[decision["id"]]) for decision in decided if decision["id"] in done
     ]
@@ -163,28 +163,28 @@ def _decide(step: Step) -> Flow[Update]:
     }
 
 
-def _carried_out(memory: MemoryCoordinator, decision: Decided) -> Flow[None]:
+def _carry_out(memory: MemoryCoordinator, decision: ReviewDecision) -> Flow[None]:
     """Release or reject one, unless it was changed, or somebody was quicker."""
     verb: Any = memory.admin.release if decision["decision"] == "release" else memory.admin.reject
     version = datetime.fromisoformat(decision["version"])
     try:
-        yield from asked(verb, decision["key"], reason=decision["reason"], version=version)
+        yield from invoke(verb, decision["key"], reason=decision["reason"], version=version)
     except ConflictError:
         return
     except InvalidInputError as error:
         if error.code != "not_quarantined":
             raise
-        if decision["id"] in {each.id for each in (yield from _held(memory))}:
+        if decision["id"] in {each.id for each in (yield from _list_quarantined(memory))}:
             raise  # it is not that somebody was quicker: another memory has its key
 
 
-def _held(memory: MemoryCoordinator) -> Flow[list[Quarantined]]:
+def _list_quarantined(memory: MemoryCoordinator) -> Flow[list[Quarantined]]:
     """Return what of the context is quarantined."""
     own = memory.context.project_id is not None or memory.context.session_id is not None
-    return asked(memory.admin.list_quarantined, limit=MAX_LIMIT, own=own)
+    return invoke(memory.admin.list_quarantined, limit=MAX_LIMIT, own=own)
 
 
-def _payload(held: Sequence[Quarantined]) -> dict[str, Any]:
+def _interrupt_payload(held: Sequence[Quarantined]) -> dict[str, Any]:
     shown = [
         prompts.HELD_ONE.format(
             key=clean_label(memory.key),
@@ -197,7 +197,7 @@ def _payload(held: Sequence[Quarantined]) -> dict[str, Any]:
     ]
     memories = [
         {
-            **{name: getattr(memory, name) for name in _TOLD},
+            **{name: getattr(memory, name) for name in _SHOWN_FIELDS},
             "namespace": list(memory.namespace),
             "content": escape_fences(memory.content),
             "reason": escape_fences(memory.reason),
@@ -211,9 +211,9 @@ def _payload(held: Sequence[Quarantined]) -> dict[str, Any]:
     return {"memories": memories, "text": text, "how": _FORM}
 
 
-def _decided(
+def _read_decisions(
     answer: object, shown: Sequence[Mapping[str, Any]], held: Sequence[Quarantined]
-) -> list[Decided]:
+) -> list[ReviewDecision]:
     """Return what was decided of which version: the one that was shown, unless another is named.
 
     Raises:
@@ -222,10 +222,10 @@ def _decided(
     """
     if not isinstance(answer, Mapping) or not all(isinstance(key, str) for key in answer):
         raise InvalidInputError(f"{short(answer)} is no decision: {_FORM}")
-    decisions = {key: _said(key, value) for key, value in answer.items()}
+    decisions = {key: _read_decision(key, value) for key, value in answer.items()}
     keys = [memory.key for memory in held]
     seen = {memory["key"]: memory for memory in shown}
-    waiting = {memory["key"]: memory for memory in _payload(held)["memories"]}
+    waiting = {memory["key"]: memory for memory in _interrupt_payload(held)["memories"]}
     decided: list[Any] = []
     for key, (decision, reason, named) in decisions.items():
         stands = waiting.get(key)
@@ -234,7 +234,7 @@ def _decided(
         if version is None or which is None:
             raise InvalidInputError(f"{key!r} is nothing that you were asked about: {_FORM}")
         if stands is not None and stands["version"] != version:
-            raise InvalidInputError(f"{key!r}: {_ANEW}")
+            raise InvalidInputError(f"{key!r}: {_CHANGED}")
         if keys.count(key) > 1:
             also = "review them in runs whose contexts name their projects"
             raise InvalidInputError(f"several quarantined memories have the key {key!r}: {also}")
@@ -243,13 +243,13 @@ def _decided(
     return decided
 
 
-def _said(key: str, value: object) -> tuple[str, str, str | None]:
+def _read_decision(key: str, value: object) -> tuple[str, str, str | None]:
     """Read what somebody decided about a memory: the decision, the reason, and the version."""
     fields = {"decision": value} if isinstance(value, str) else value
     if not isinstance(fields, Mapping) or fields.keys() - {"decision", "reason", "version"}:
         raise InvalidInputError(f"{short(value)} is no decision about {key!r}: {_FORM}")
     decision, reason, version = (fields.get(name) for name in ("decision", "reason", "version"))
-    if not isinstance(decision, str) or decision not in _DONE:
+    if not isinstance(decision, str) or decision not in _HISTORY_KINDS:
         raise InvalidInputError(f"{short(decision, 40)} is no decision about {key!r}: {_FORM}")
     if reason is not None and (not isinstance(reason, str) or not reason.strip()):
         raise InvalidInputError(f"the reason about {key!r} is a text, not {short(reason, 40)}")
@@ -257,4 +257,4 @@ def _said(key: str, value: object) -> tuple[str, str, str | None]:
         raise InvalidInputError(f"the version of {key!r} is that of the question, or is left out")
     if version is not None:
         version = parsed_moment(version, f"the version of {key!r}").isoformat()
-    return decision, reason or f"{_DONE[decision]} by a person who reviewed it", version
+    return decision, reason or f"{_HISTORY_KINDS[decision]} by a person who reviewed it", version

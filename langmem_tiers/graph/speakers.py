@@ -24,8 +24,16 @@ from langmem_tiers.core.checks import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.memory import ROLES, Source
 from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph import node
-from langmem_tiers.graph.messages import HELD, TAUGHT, WRITE_TODOS, answered_in
-from langmem_tiers.graph.node import SUMMARY, Step, asked, channel, is_humans, since, text_of
+from langmem_tiers.graph.messages import HELD_KEY, TAUGHT_KEY, WRITE_TODOS, answered_calls
+from langmem_tiers.graph.node import (
+    SUMMARY_KEY,
+    Step,
+    invoke,
+    is_human,
+    messages_since,
+    read_channel,
+    text_of,
+)
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, off_loop
 from langmem_tiers.remember.gate import Gate, trust_in
@@ -33,16 +41,16 @@ from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.turn.record import cut_middle
 from langmem_tiers.turn.trace import holds_private_data
 
-TRUST: Final = "langmem_tiers_trust"
+TRUST_KEY: Final = "langmem_tiers_trust"
 """Marks an answer of this package's own tools: how far is trusted what it brings."""
-_OPAQUE: Final = frozenset(("base64", "data", "url", "id", "type", "mime_type"))
+_NO_TEXT_KEYS: Final = frozenset(("base64", "data", "url", "id", "type", "mime_type"))
 """Parts of a message's content that are no text."""
 
 
 def trust_after(
     messages: Sequence[BaseMessage],
     gate: Gate,
-    person: Callable[[BaseMessage], bool] = is_humans,
+    person: Callable[[BaseMessage], bool] = is_human,
     trust: float = 1.0,
 ) -> float:
     """Return how far to trust what a listener who is no person says after these messages.
@@ -55,12 +63,12 @@ def trust_after(
     """
     least, tools = 1.0, gate.policy.trust.of_source(Source.TOOL)
     heard: dict[tuple[str, Source], None] = {}
-    for message in since(messages, person):
-        least = min(least, message.additional_kwargs.get(TRUST, 1.0))
-        for text in _brought(message):
+    for message in messages_since(messages, person):
+        least = min(least, message.additional_kwargs.get(TRUST_KEY, 1.0))
+        for text in _brought_texts(message):
             least = min(least, tools)
             heard[text, Source.TOOL] = None
-        if is_humans(message) and not person(message):
+        if is_human(message) and not person(message):
             least = min(least, trust)
             heard[replace_unstorable(str(message.text)), Source.AGENT] = None
     for text, source in heard:
@@ -75,60 +83,62 @@ def messages_so_far(config: RunnableConfig) -> list[BaseMessage]:
     Of a run that keeps its messages under another key nobody knows what it heard: it is as if a
     tool had said something.
     """
-    value = channel(config, "messages")
-    return [ToolMessage("", tool_call_id="")] if value is node.MISSING else _listed(value)
+    value = read_channel(config, "messages")
+    return [ToolMessage("", tool_call_id="")] if value is node.MISSING else _message_list(value)
 
 
-def _listed(value: Any) -> list[BaseMessage]:
+def _message_list(value: Any) -> list[BaseMessage]:
     return (
         [item for item in value if isinstance(item, BaseMessage)] if isinstance(value, list) else []
     )
 
 
-def _brought(message: BaseMessage) -> Iterator[str]:
+def _brought_texts(message: BaseMessage) -> Iterator[str]:
     """The texts that somebody else brought with a message; a blank one where it holds no text."""
-    if message.additional_kwargs.get(SUMMARY):
-        yield from _texts(message.content)
+    if message.additional_kwargs.get(SUMMARY_KEY):
+        yield from _content_texts(message.content)
     elif isinstance(message, ToolMessage | FunctionMessage):
-        ours = not message.additional_kwargs.keys().isdisjoint((TRUST, HELD))
+        ours = not message.additional_kwargs.keys().isdisjoint((TRUST_KEY, HELD_KEY))
         if ours or message.name == WRITE_TODOS:
             return
         yield ""
-        lessons = message.additional_kwargs.get(TAUGHT, 0)
+        lessons = message.additional_kwargs.get(TAUGHT_KEY, 0)
         yield replace_unstorable(str(message.text)[lessons:])
         if not isinstance(message.content, str):
-            yield from _texts(message.content)
+            yield from _content_texts(message.content)
     elif isinstance(message, AIMessage) and isinstance(message.content, list):
         for block in message.content:
             kind = str(block.get("type", "")) if isinstance(block, dict) else ""
             if kind.startswith("server_tool") or kind.endswith("_tool_result"):
                 yield ""
-                yield from _texts(block)
+                yield from _content_texts(block)
 
 
-def _texts(part: Any) -> Iterator[str]:
+def _content_texts(part: Any) -> Iterator[str]:
     """The texts in the content of a message."""
     if isinstance(part, str):
         yield replace_unstorable(part)
     elif isinstance(part, Mapping):
         for name, value in part.items():
-            if name not in _OPAQUE:
-                yield from _texts(value)
+            if name not in _NO_TEXT_KEYS:
+                yield from _content_texts(value)
     elif isinstance(part, Sequence):
         for value in part:
-            yield from _texts(value)
+            yield from _content_texts(value)
 
 
-HEARD: Final = "memory_heard"
+HEARD_KEY: Final = "memory_heard"
 """The key of an agent's state under which the middleware keeps what it heard in its turn."""
-_BEGUN: Final[ContextVar[RunnableConfig | None]] = ContextVar("langmem_tiers_begun", default=None)
-_OUTERMOST: Final = 1
+_PARENT_TASK: Final[ContextVar[RunnableConfig | None]] = ContextVar(
+    "langmem_tiers_begun", default=None
+)
+_OUTERMOST_DEPTH: Final = 1
 """The number of tasks that a task of the outermost run is in, itself included."""
-_NODE: Final = "branch:to:{}"
+_NODE_CHANNEL: Final = "branch:to:{}"
 """The channel by which LangGraph (1.2 and later) calls a node."""
 
 
-class Begun(ManagedValue[None]):
+class ParentTask(ManagedValue[None]):
     """Notes the task that began the run; in the state it is None.
 
     A key of this kind is read where the run was begun, before each of its steps. LangGraph hands a
@@ -138,31 +148,33 @@ class Begun(ManagedValue[None]):
     @staticmethod
     def get(scratchpad: object) -> None:  # noqa: ARG004 - as LangGraph calls it
         """Note it for the step."""
-        _BEGUN.set(var_child_runnable_config.get())
+        _PARENT_TASK.set(var_child_runnable_config.get())
 
 
 class Speakers(NamedTuple):
     """The speakers of the human messages of a run."""
 
-    spoken: frozenset[str] | None
+    person_ids: frozenset[str] | None
     """The ids of people's messages; None in the outermost run, where all are theirs but for those
     that a node signed."""
-    named: Callable[[str], bool]
+    is_node: Callable[[str], bool]
     """Tells whether a node of the graph has this name."""
     trust: float
     """The trust in a message that no person wrote."""
 
-    def person(self, message: BaseMessage) -> bool:
+    def is_person(self, message: BaseMessage) -> bool:
         """Tell whether a person wrote a message."""
-        if not is_humans(message) or (self.spoken is not None and message.id not in self.spoken):
+        if not is_human(message) or (
+            self.person_ids is not None and message.id not in self.person_ids
+        ):
             return False
-        return not (message.name and self.named(message.name))
+        return not (message.name and self.is_node(message.name))
 
-    def of(self, message: BaseMessage) -> dict[str, Any]:
+    def options(self, message: BaseMessage) -> dict[str, Any]:
         """Return the speaker of a human message, as options of `store`: its name, else the user."""
         named = replace_unstorable(message.name or "").strip().encode()[:MAX_NAMESPACE_BYTES]
         name = named.decode(errors="ignore")
-        if self.person(message):
+        if self.is_person(message):
             own = name and name.lower() not in ROLES  # a person speaks for no assistant
             return {"speaker": name if own else "user", "source": Source.USER.value}
         agent = {"speaker": name or "assistant", "source": Source.AGENT.value}
@@ -178,28 +190,32 @@ def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
     had heard by then. Where the outermost run's state is not known, none counts as a person's.
     """
     own, usual = partial(_is_node, config), gate.policy.trust.of_source(Source.TOOL)
-    levels = _levels(config)
-    if len(levels) <= _OUTERMOST:
+    levels = _task_path(config)
+    if len(levels) <= _OUTERMOST_DEPTH:
         return Speakers(None, own, usual)
-    begun = begun_in(config)
+    begun = parent_task(config)
     trust = usual
     if begun is not None:
-        trust = yield from off_loop(partial(_trusted, begun, gate), sys.maxsize)
-    within = len(levels) == _OUTERMOST + 1
+        trust = yield from off_loop(partial(_trust_in_parent, begun, gate), sys.maxsize)
+    within = len(levels) == _OUTERMOST_DEPTH + 1
     if begun is None or not within:
         # Nobody knows what the runs between the two have heard.
         trust = min(trust, usual)
     is_node: Callable[[str], bool]
     if begun is not None and within:
-        state, is_node = _held(begun), partial(_is_node, begun)
+        state, is_node = _state_values(begun), partial(_is_node, begun)
     else:
-        state = yield from _saved(config)
-        nodes = [key.removeprefix(_NODE.format("")) for key in state if key.startswith("branch:")]
+        state = yield from _saved_state(config)
+        nodes = [
+            key.removeprefix(_NODE_CHANNEL.format("")) for key in state if key.startswith("branch:")
+        ]
         is_node = nodes.__contains__
-    return Speakers(_spoken(state, is_node), lambda name: own(name) or is_node(name), trust)
+    return Speakers(
+        _person_message_ids(state, is_node), lambda name: own(name) or is_node(name), trust
+    )
 
 
-def trusting(
+def trust_in_run(
     messages: Sequence[BaseMessage],
     gate: Gate,
     config: RunnableConfig,
@@ -212,39 +228,43 @@ def trusting(
     """
     if speakers is None:
         speakers = yield from speakers_in(config, gate)
-    spoken = said_of(channel(config, HEARD))
-    if spoken is not None and speakers.spoken is None:
-        speakers = speakers._replace(spoken=spoken)
-    heard = partial(trust_after, messages, gate, speakers.person, speakers.trust)
+    person_ids = heard_ids(read_channel(config, HEARD_KEY))
+    if person_ids is not None and speakers.person_ids is None:
+        speakers = speakers._replace(person_ids=person_ids)
+    heard = partial(trust_after, messages, gate, speakers.is_person, speakers.trust)
     return (yield from off_loop(heard, sys.maxsize))
 
 
-def trust_of(step: Step) -> Flow[float]:
+def trust_in_step(step: Step) -> Flow[float]:
     """Return how far to trust what an agent says after the messages of a step; see `trusting`."""
-    return trusting(step.messages, step.memory.gate, step.config)
+    return trust_in_run(step.messages, step.memory.gate, step.config)
 
 
-def said_of(heard: Any) -> frozenset[str] | None:
+def heard_ids(heard: Any) -> frozenset[str] | None:
     """Return the ids of people's messages in a turn that the middleware heard; None without it."""
     is_heard = isinstance(heard, Mapping) and "said" in heard
     return frozenset(heard["said"]) if is_heard else None
 
 
-def begun_in(config: RunnableConfig) -> RunnableConfig | None:
+def parent_task(config: RunnableConfig) -> RunnableConfig | None:
     """Find the task that began the run; None for the outermost one, and where it is not known.
 
     Its tasks are those around the run's own. A run that keeps its state over calls
     (`checkpointer=True`) has no task ids among these.
     """
-    begun, levels = _BEGUN.get(), _levels(config)
-    if begun is None or len(levels) <= _OUTERMOST or len(_levels(begun)) != len(levels) - 1:
+    begun, levels = _PARENT_TASK.get(), _task_path(config)
+    if (
+        begun is None
+        or len(levels) <= _OUTERMOST_DEPTH
+        or len(_task_path(begun)) != len(levels) - 1
+    ):
         return None
-    pairs = zip(_levels(begun), levels[:-1], strict=True)
+    pairs = zip(_task_path(begun), levels[:-1], strict=True)
     around = all(task == other or task.partition(":")[0] == other for task, other in pairs)
     return begun if around else None
 
 
-def _levels(config: RunnableConfig) -> list[str]:
+def _task_path(config: RunnableConfig) -> list[str]:
     """Return the tasks that a run is in, the outermost first, and its own last."""
     place = (config.get("configurable") or {}).get("checkpoint_ns") or ""
     return [part for part in str(place).split("|") if part and not part.isdigit()]
@@ -252,21 +272,21 @@ def _levels(config: RunnableConfig) -> list[str]:
 
 def _is_node(config: RunnableConfig, name: str) -> bool:
     """Tell whether the graph of a task's run has a node of this name."""
-    value = channel(config, _NODE.format(name))
-    return node.READ in (config.get("configurable") or {}) and value is not node.MISSING
+    value = read_channel(config, _NODE_CHANNEL.format(name))
+    return node.READ_KEY in (config.get("configurable") or {}) and value is not node.MISSING
 
 
-def _held(config: RunnableConfig) -> dict[str, Any]:
+def _state_values(config: RunnableConfig) -> dict[str, Any]:
     """Return all that the state of a task's run holds, by key."""
-    read: Any = (config.get("configurable") or {}).get(node.READ)
+    read: Any = (config.get("configurable") or {}).get(node.READ_KEY)
     if read is None:
         return {}
     mappings = (argument for argument in getattr(read, "args", ()) if isinstance(argument, Mapping))
     names = [*next(mappings, {"messages": None})]
-    return {name: channel(config, name) for name in names}
+    return {name: read_channel(config, name) for name in names}
 
 
-def _saved(config: RunnableConfig) -> Flow[dict[str, Any]]:
+def _saved_state(config: RunnableConfig) -> Flow[dict[str, Any]]:
     """Return the outermost run's state when its step began, if a checkpointer tells it."""
     configurable: Mapping[str, Any] = config.get("configurable") or {}
     saver: Any = configurable.get("__pregel_checkpointer")
@@ -278,84 +298,86 @@ def _saved(config: RunnableConfig) -> Flow[dict[str, Any]]:
         "checkpoint_ns": "",
         "checkpoint_id": first,
     }
-    saved = yield from asked(saver.get_tuple, {"configurable": at})
+    saved = yield from invoke(saver.get_tuple, {"configurable": at})
     return {} if saved is None else dict(saved.checkpoint["channel_values"])
 
 
-def _spoken(state: Mapping[str, Any], named: Callable[[str], bool]) -> frozenset[str]:
+def _person_message_ids(state: Mapping[str, Any], is_node: Callable[[str], bool]) -> frozenset[str]:
     """Return the ids of people's messages in the run that has this state."""
-    humans = [human for value in state.values() for human in _humans(value)]
-    if (spoken := said_of(state.get(HEARD))) is not None:
-        humans = [human for human in humans if human.id in spoken]
-    mine = (human for human in humans if not (human.name and named(human.name)))
+    humans = [human for value in state.values() for human in _human_messages(value)]
+    if (person_ids := heard_ids(state.get(HEARD_KEY))) is not None:
+        humans = [human for human in humans if human.id in person_ids]
+    mine = (human for human in humans if not (human.name and is_node(human.name)))
     return frozenset(
-        human.id for human in mine if human.id and not human.additional_kwargs.get(SUMMARY)
+        human.id for human in mine if human.id and not human.additional_kwargs.get(SUMMARY_KEY)
     )
 
 
-def _humans(value: Any) -> Iterator[HumanMessage]:
+def _human_messages(value: Any) -> Iterator[HumanMessage]:
     """Find the human messages in the value of a key: a message, messages, or a run's input."""
     if isinstance(value, HumanMessage):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _humans(item) if isinstance(item, list | tuple) else ()
+            yield from _human_messages(item) if isinstance(item, list | tuple) else ()
     elif isinstance(value, list | tuple):
         yield from (item for item in value if isinstance(item, HumanMessage))
 
 
-def _trusted(begun: RunnableConfig, gate: Gate) -> float:
+def _trust_in_parent(begun: RunnableConfig, gate: Gate) -> float:
     """Return how far to trust what a run says to a run that it begins."""
-    value, usual = channel(begun, "messages"), gate.policy.trust.of_source(Source.TOOL)
+    value, usual = read_channel(begun, "messages"), gate.policy.trust.of_source(Source.TOOL)
     if not isinstance(value, list):  # nobody knows what the run heard
         return usual
-    spoken = said_of(channel(begun, HEARD))
-    theirs = Speakers(spoken, partial(_is_node, begun), usual).person
-    return trust_after(_listed(value), gate, is_humans if spoken is None else theirs, usual)
+    person_ids = heard_ids(read_channel(begun, HEARD_KEY))
+    theirs = Speakers(person_ids, partial(_is_node, begun), usual).is_person
+    return trust_after(
+        _message_list(value), gate, is_human if person_ids is None else theirs, usual
+    )
 
 
-_LONGEST: Final = 20_000
+_LONGEST_MESSAGE: Final = 20_000
 """Characters that are kept of a message: some 5,000 tokens, so that it still fits into a context
 by itself; our own choice."""
-_AGENT: Final = "agent"
+_AGENT_NAME: Final = "agent"
 
 
-class Answer(NamedTuple):
+class FinalAnswer(NamedTuple):
     """An agent's last word."""
 
     message: AIMessage
     text: str
-    after: Sequence[BaseMessage]
+    heard: Sequence[BaseMessage]
     """The messages that it had heard by then."""
 
 
-def unanswered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+def unanswered_messages(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Find the human messages since an agent's last word; before it, if that ends the messages."""
     humans: list[BaseMessage] = []
     for place, message in enumerate(reversed(messages)):
         if place and isinstance(message, AIMessage) and not message.tool_calls:
             break
-        if is_humans(message):
+        if is_human(message):
             humans.append(message)
     return humans[::-1]
 
 
-def answer_in(messages: Sequence[BaseMessage]) -> Answer | None:
+def plain_answer(messages: Sequence[BaseMessage]) -> FinalAnswer | None:
     """Return the agent's answer, if it is the last message: it calls nothing."""
     last = messages[-1] if messages else None
     if not isinstance(last, AIMessage) or last.tool_calls:
         return None
-    return Answer(last, text_of(last), messages)
+    return FinalAnswer(last, text_of(last), messages)
 
 
-def last_word(messages: Sequence[BaseMessage], response: object) -> Answer | None:
+def final_answer(messages: Sequence[BaseMessage], response: object) -> FinalAnswer | None:
     """Find an agent's final answer: in words, in a form (`response`), or a tool's answer."""
     until = len(messages)
     while until and isinstance(messages[until - 1], ToolMessage):
         until -= 1
     asking = messages[until - 1] if until else None
     if until == len(messages) or not isinstance(asking, AIMessage):
-        return answer_in(messages)
+        return plain_answer(messages)
     for call in asking.tool_calls:
         if response is not None and (
             response == call["args"] or type(response).__name__ == call["name"]
@@ -366,29 +388,31 @@ def last_word(messages: Sequence[BaseMessage], response: object) -> Answer | Non
                 for message in messages
                 if getattr(message, "tool_call_id", "") != call["id"]
             ]
-            return Answer(asking, "\n".join(filter(None, (text_of(asking), arguments))), after)
+            return FinalAnswer(asking, "\n".join(filter(None, (text_of(asking), arguments))), after)
     calls = [
         answered
-        for answered in answered_in(messages[until - 1 :])
+        for answered in answered_calls(messages[until - 1 :])
         if not (answered.failed or answered.held)
     ]
     brought = [
-        answered.said for answered in calls if TRUST not in answered.answer.additional_kwargs
+        answered.text for answered in calls if TRUST_KEY not in answered.answer.additional_kwargs
     ]
-    return Answer(asking, "\n".join(brought), messages)
+    return FinalAnswer(asking, "\n".join(brought), messages)
 
 
-def kept(text: str, memory: MemoryCoordinator, key: str) -> dict[str, Any]:
+def session_note(text: str, memory: MemoryCoordinator, key: str) -> dict[str, Any]:
     """Return a text as a memory of the session; a long one keeps both its ends.
 
     A private text is not cut, so that the gate judges all of it.
     """
-    if len(text) > _LONGEST and not holds_private_data(text, memory.gate):
-        text = cut_middle(text, _LONGEST)
+    if len(text) > _LONGEST_MESSAGE and not holds_private_data(text, memory.gate):
+        text = cut_middle(text, _LONGEST_MESSAGE)
     return {"content": text, "key": key, "session_id": memory.context.session_id}
 
 
-def key_of(message: BaseMessage, config: RunnableConfig, speakers: Speakers | None = None) -> str:
+def message_key(
+    message: BaseMessage, config: RunnableConfig, speakers: Speakers | None = None
+) -> str:
     """Return the key of a message's memory.
 
     The same message of a thread has the same key; without a thread, the same words have. A human
@@ -396,20 +420,24 @@ def key_of(message: BaseMessage, config: RunnableConfig, speakers: Speakers | No
     """
     text = replace_unstorable(text_of(message))
     key = uuid5(NAMESPACE_OID, f"{node.thread_of(config) or text}\0{message.id or text}")
-    if speakers is not None and isinstance(message, HumanMessage) and not speakers.person(message):
-        key = uuid5(key, _AGENT)
+    if (
+        speakers is not None
+        and isinstance(message, HumanMessage)
+        and not speakers.is_person(message)
+    ):
+        key = uuid5(key, _AGENT_NAME)
     return str(key)
 
 
-def keys_seen(messages: Sequence[BaseMessage], config: RunnableConfig) -> set[str]:
+def message_keys(messages: Sequence[BaseMessage], config: RunnableConfig) -> set[str]:
     """Return all keys that messages may be remembered under, whoever wrote them.
 
     Those of the run around this one, which handed it on, are among them, as far as they are known.
     """
-    begun, seen = begun_in(config), set[str]()
-    around = [] if begun is None else _listed(channel(begun, "messages"))
+    begun, seen = parent_task(config), set[str]()
+    around = [] if begun is None else _message_list(read_channel(begun, "messages"))
     for message in (*around, *messages):
         if isinstance(message, HumanMessage | AIMessage):
-            key = key_of(message, config)
-            seen |= {key, str(uuid5(UUID(key), _AGENT))}
+            key = message_key(message, config)
+            seen |= {key, str(uuid5(UUID(key), _AGENT_NAME))}
     return seen

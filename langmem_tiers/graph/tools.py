@@ -39,9 +39,9 @@ from langmem_tiers.core.memory import (
     Tier,
 )
 from langmem_tiers.graph import context_tools, node
-from langmem_tiers.graph.context_tools import Action, made, of_context
-from langmem_tiers.graph.node import NodeConfig, Scope, asked
-from langmem_tiers.graph.speakers import messages_so_far, trusting
+from langmem_tiers.graph.context_tools import Action, make_context_tool, make_tool
+from langmem_tiers.graph.node import NodeConfig, Scope, invoke
+from langmem_tiers.graph.speakers import messages_so_far, trust_in_run
 from langmem_tiers.memory.base import reader_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Call, Flow, single
@@ -60,7 +60,7 @@ OurStore: TypeAlias = TieredStore | TierView
 
 _ACTIONS: tuple[Action, ...] = ("create", "update", "delete")
 _GATE: Final = Gate()
-_FURTHER: Final = 100
+_FURTHER_ROWS: Final = 100
 """Rows of each further page of a search, where not all of what came before is an answer."""
 
 
@@ -104,24 +104,26 @@ def create_search_memory_tool(
         ```
     """
     if namespace is None:
-        return of_context("search", name, instructions, NodeConfig(context, coordinator))
-    labels = _checked(namespace)
+        return make_context_tool("search", name, instructions, NodeConfig(context, coordinator))
+    labels = _checked_labels(namespace)
     checks.checked_choice(response_format, get_args(ResponseFormat), "response_format")
 
     def search_memory(**asking: Any) -> Flow[Any]:
-        searched, op = _store(store), SearchOp(_filled(labels), **asking)
-        with context_tools.told_to_model():
+        searched, op = _find_store(store), SearchOp(_fill_labels(labels), **asking)
+        with context_tools.errors_to_model():
             if isinstance(searched, OurStore):
-                items = yield from asked(searched.run, _found(searched, op, _user()))
+                items = yield from invoke(
+                    searched.run, _search_tiered(searched, op, _run_user_id())
+                )
             else:
-                items = yield from _answers(searched, op)
+                items = yield from _search_any(searched, op)
         text = json.dumps([item.dict() for item in items], ensure_ascii=False)
         return (text, items) if response_format == "content_and_artifact" else text
 
     ending = checks.checked_instance(instructions, str, "instructions")
     description = prompts.SEARCH_MEMORY.format(instructions=ending)
-    further: Any = {"brought": _items_in, "response_format": response_format}
-    return made(search_memory, name, description, _SearchMemory, **further)
+    further: Any = {"find_values": _item_values, "response_format": response_format}
+    return make_tool(search_memory, name, description, _SearchMemory, **further)
 
 
 def create_manage_memory_tool(
@@ -168,22 +170,28 @@ def create_manage_memory_tool(
         ```
     """
     if namespace is None:
-        return of_context("manage", name, instructions or "", NodeConfig(context, coordinator))
-    labels, actions = _checked(namespace), _permitted(actions_permitted)
+        return make_context_tool(
+            "manage", name, instructions or "", NodeConfig(context, coordinator)
+        )
+    labels, actions = _checked_labels(namespace), _permitted_actions(actions_permitted)
 
     def manage_memory(
         content: Any = None,
         action: Action = actions[0],
         id: UUID | None = None,  # noqa: A002 - langmem's word
     ) -> Flow[str]:
-        with context_tools.told_to_model():
-            return (yield from _managed(_store(store), _filled(labels), action, id, content))
+        with context_tools.errors_to_model():
+            return (
+                yield from _carry_out_action(
+                    _find_store(store), _fill_labels(labels), action, id, content
+                )
+            )
 
     advice = prompts.MANAGE_MEMORY_INSTRUCTIONS if instructions is None else instructions
     ending = checks.checked_instance(advice, str, "instructions")
-    description = prompts.MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=ending)
+    description = prompts.MANAGE_MEMORY.format(verbs=_verb_list(actions), instructions=ending)
     schema = _manage_schema(name, schema, actions)
-    return made(manage_memory, name, description, schema, schema_extra=_REQUIRED)
+    return make_tool(manage_memory, name, description, schema, schema_extra=_REQUIRED)
 
 
 _REQUIRED: Final = {"required": list[str]()}
@@ -199,7 +207,7 @@ class _SearchMemory(BaseModel):
     filter: dict[str, Any] | None = None
 
 
-def _items_in(answer: ToolMessage) -> list[Any]:
+def _item_values(answer: ToolMessage) -> list[Any]:
     """The values of the memories that an answer brings, as JSON."""
     items = json.loads(answer.text) if answer.status != "error" else []
     return [item["value"] for item in items]
@@ -221,7 +229,7 @@ def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[Ba
         raise InvalidTypeError(wrong) from error
 
 
-def _permitted(actions: Sequence[Action] | None) -> tuple[Action, ...]:
+def _permitted_actions(actions: Sequence[Action] | None) -> tuple[Action, ...]:
     listed = () if actions is None else checks.checked_list(actions, "actions_permitted", "actions")
     named = {
         checks.checked_choice(action, _ACTIONS, "an action of actions_permitted")
@@ -232,26 +240,26 @@ def _permitted(actions: Sequence[Action] | None) -> tuple[Action, ...]:
     return tuple(action for action in _ACTIONS if action in named)
 
 
-def _verbs(actions: Sequence[Action]) -> str:
+def _verb_list(actions: Sequence[Action]) -> str:
     *first, last = actions
     listed = f"{', '.join(first)} or {last}" if first else last
     return f"{listed.capitalize()} a memory"
 
 
-def _managed(
+def _carry_out_action(
     store: BaseStore, labels: tuple[str, ...], action: Action, memory_id: UUID | None, content: Any
 ) -> Flow[str]:
     """Do what a model wants; what became of it, in words for the model."""
-    context_tools.check_wanted(action, memory_id, content)
+    context_tools.check_change(action, memory_id, content)
     plain = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
     value: Any = None if action == "delete" else {"content": plain}
     put = PutOp(labels, str(memory_id or uuid4()), value)
     if not isinstance(store, OurStore):
-        yield from asked(store.put, labels, put.key, value)
+        yield from invoke(store.put, labels, put.key, value)
     else:
         config = ensure_config()
-        trust = yield from trusting(messages_so_far(config), _GATE, config)
-        result = yield from asked(store.run, _changed(store, put, action, trust))
+        trust = yield from trust_in_run(messages_so_far(config), _GATE, config)
+        result = yield from invoke(store.run, _change_item(store, put, action, trust))
         if result is not None and not result.stored:
             return prompts.NOT_STORED.format(reason=result.reason)
         if result is not None and result.quarantined:
@@ -260,7 +268,7 @@ def _managed(
     return f"{verb} memory {put.key}"
 
 
-def _checked(namespace: tuple[str, ...] | str) -> tuple[str, ...]:
+def _checked_labels(namespace: tuple[str, ...] | str) -> tuple[str, ...]:
     names = (namespace,) if isinstance(namespace, str) else namespace
     labels = tuple(checks.checked_list(names, "the namespace", "labels"))
     if not labels or "" in [label for label in labels if isinstance(label, str)]:
@@ -271,24 +279,26 @@ def _checked(namespace: tuple[str, ...] | str) -> tuple[str, ...]:
     return tuple(map(node.checked_template, labels))
 
 
-def _filled(labels: Sequence[str]) -> tuple[str, ...]:
+def _fill_labels(labels: Sequence[str]) -> tuple[str, ...]:
     config = ensure_config()
-    return tuple(node.filled(label, config, _written) for label in labels)
+    return tuple(node.fill_template(label, config, _render_label) for label in labels)
 
 
-def _written(name: str) -> str:
+def _render_label(name: str) -> str:
     """A name as `MemoryContext` writes it; one with a dot as it is, which a store refuses."""
     return name if "." in name else label_of(name)
 
 
-def _user() -> str | None:
+def _run_user_id() -> str | None:
     """The user whom the run's context names, in a graph."""
     with suppress(RuntimeError, KeyError):
-        return node.user_in(getattr(get_runtime(), "context", None))  # None outside of a graph
+        return node.user_of_context(
+            getattr(get_runtime(), "context", None)
+        )  # None outside of a graph
     return None
 
 
-def _store(store: BaseStore | None) -> BaseStore:
+def _find_store(store: BaseStore | None) -> BaseStore:
     if store is not None:
         return store
     with suppress(RuntimeError, KeyError):
@@ -303,7 +313,9 @@ def _store(store: BaseStore | None) -> BaseStore:
 # Keeping and finding in a store of ours, or in any
 
 
-def _changed(store: OurStore, put: PutOp, action: str, trust: float) -> Flow[StoreResult | None]:
+def _change_item(
+    store: OurStore, put: PutOp, action: str, trust: float
+) -> Flow[StoreResult | None]:
     """Carry out what a model wants of a store of ours; None once something is deleted.
 
     Args:
@@ -318,7 +330,7 @@ def _changed(store: OurStore, put: PutOp, action: str, trust: float) -> Flow[Sto
     tier = store.name if isinstance(store, TierView) else None
     wanted = ops.to_write(put, flows.options)
     if put.value is not None:
-        content = checked_content(_read(put.value["content"]))
+        content = checked_content(_gate_text(put.value["content"]))
         new_memory = NewMemory(content=content, memory_type=None, source=Source.AGENT, trust=trust)
         verdict = _GATE.of(new_memory)
         if verdict.destination is None:
@@ -328,13 +340,15 @@ def _changed(store: OurStore, put: PutOp, action: str, trust: float) -> Flow[Sto
         held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
         whole = ops.to_write(noted, flows.options)
         wanted = replace(whole, trust=verdict.trust, has_given_key=True, held=held)
-    own = Check(partial(_standing, wanted), partial(_check_own, put.key, action, tier, trust))
+    own = Check(
+        partial(_current_under_key, wanted), partial(_check_own, put.key, action, tier, trust)
+    )
     check = None if action == "create" else own
     applied = yield from write([wanted], flows, tier=tier, check=check)
     return None if put.value is None else unjudged_as(wanted, applied)
 
 
-def _standing(wanted: Write, moment: Moment) -> Call:
+def _current_under_key(wanted: Write, moment: Moment) -> Call:
     """Asks what stands under its key, and whether a recall shows it."""
     params = {**keys_of([wanted]), **recalls.visibility(moment)}
     return Call("standing_under_keys", params)
@@ -355,16 +369,16 @@ def _check_own(
         raise InvalidInputError(prompts.STANDS.format(id=key, action=action))
 
 
-def _read(content: Any, name: str = "") -> str:
+def _gate_text(content: Any, name: str = "") -> str:
     """Write a content as the gate reads it: a line for each text of what is no text itself."""
     if isinstance(content, Mapping):
-        return "\n".join(_read(value, str(each)) for each, value in content.items())
+        return "\n".join(_gate_text(value, str(each)) for each, value in content.items())
     if isinstance(content, list):
-        return "\n".join(_read(value, name) for value in content)
+        return "\n".join(_gate_text(value, name) for value in content)
     return f"{name}: {content}" if name else str(content)
 
 
-def _found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[SearchItem]]:
+def _search_tiered(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[SearchItem]]:
     """A page of what is recalled below a namespace, best first.
 
     Shown is what is shared, and of a user what is the own of the one whom the namespace or, if it
@@ -397,17 +411,17 @@ def _found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Sear
     ]
 
 
-def _answers(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
+def _search_any(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
     """A page of a search in any store, without an earlier asking of the query itself."""
     wanted = op.offset + op.limit
     size, start, results = wanted, 0, list[SearchItem]()
     while size and len(results) < wanted:
         about: Any = {"query": op.query, "filter": op.filter, "limit": size, "offset": start}
-        items = yield from asked(store.search, op.namespace_prefix, **about)
+        items = yield from invoke(store.search, op.namespace_prefix, **about)
         results += [
             item for item in items if not question.is_repeated_question(item.value, str(op.query))
         ]
         if len(items) < size:
             break
-        start, size = start + size, max(size, _FURTHER)
+        start, size = start + size, max(size, _FURTHER_ROWS)
     return results[op.offset : wanted]

@@ -32,8 +32,8 @@ from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, In
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph import learn, messages, node, speakers
-from langmem_tiers.graph.messages import Answer, Handler, watched
-from langmem_tiers.graph.node import OfState, Scope, Step, Update, asked
+from langmem_tiers.graph.messages import Handler, ToolAnswer, run_tool_call
+from langmem_tiers.graph.node import Scope, StateSource, Step, Update, invoke
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import no_option
 from langmem_tiers.postgres.flow import Flow, both, unit
@@ -60,47 +60,47 @@ class TurnOptions(TypedDict, total=False):
     """Makes the coordinator from a store and `context`."""
 
 
-class _Turns(NamedTuple):
+class _TurnConfig(NamedTuple):
     """The turns of a graph: by which rules they go, and the node that goes through them."""
 
     rules: Mapping[str, Any]
     config: node.NodeConfig
 
-    def turn(self, step: Step, **further: Any) -> MemoryOrchestrator:
+    def new_turn(self, step: Step, **further: Any) -> MemoryOrchestrator:
         """The orchestrator of one run of a node."""
         return MemoryOrchestrator(step.memory, **self.rules, **further)
 
-    def going_on(self, step: Step, **further: Any) -> MemoryOrchestrator:
+    def open_turn(self, step: Step, **further: Any) -> MemoryOrchestrator:
         """The same, of the turn that the state tells of."""
         if not (begun := step.read("turn")):
             raise InvalidInputError(
                 "no turn has begun: put the assemble node before this one, and add the key 'turn' "
                 "to the state (MemoryState has it)"
             )
-        return self.turn(step, **further).begin(begun)
+        return self.new_turn(step, **further).begin(begun)
 
     def node(self, body: Callable[[Step], Flow[Update]]) -> Runnable[Any, Update]:
         """A node whose flow is that of a turn, which the store runs."""
-        return self.config.node(lambda step: asked(step.memory.tiered_store.run, body(step)))
+        return self.config.node(lambda step: invoke(step.memory.tiered_store.run, body(step)))
 
 
-def _turns(name: str, options: TurnOptions, **of_states: OfState | None) -> _Turns:
+def _turn_config(name: str, options: TurnOptions, **of_states: StateSource | None) -> _TurnConfig:
     """Take the options that a node was given, and what it reads from a state."""
-    node.checked_of_state(**of_states)
+    node.check_state_sources(**of_states)
     if unknown := options.keys() - TurnOptions.__annotations__.keys():
         raise InvalidTypeError(no_option(min(unknown), [*TurnOptions.__annotations__]))
     rules = {rule: options.get(rule) for rule in ("budget", "settings")}
     coordinator = options.get("coordinator", MemoryCoordinator)
-    return _Turns(rules, node.NodeConfig(options.get("context"), coordinator, name))
+    return _TurnConfig(rules, node.NodeConfig(options.get("context"), coordinator, name))
 
 
 def create_assemble_node(
     *,
-    prompt: OfState | None = None,
+    prompt: StateSource | None = None,
     layout: Layout = ORCHESTRATOR,
     sources: Mapping[str, Any] | None = None,
     tools: Sequence[Any] | None = None,
-    mode: OfState | None = None,
+    mode: StateSource | None = None,
     filters: Mapping[str, Any] | None = None,
     show_messages: bool = True,
     name: str = "assemble",
@@ -127,21 +127,21 @@ def create_assemble_node(
         options: See `TurnOptions`; give the other nodes of the turn the same.
 
     """
-    turns = _turns(name, options, prompt=prompt, mode=mode)
+    turns = _turn_config(name, options, prompt=prompt, mode=mode)
     check_turn_arguments(layout=layout, filters=filters, **turns.rules)
     about = {"filters": filters, "tools": tools, "show_messages": show_messages}
 
     def assemble(step: Step) -> Flow[Update]:
-        now_in = None if mode is None else node.of_state(step.state, mode)
+        now_in = None if mode is None else node.read_state(step.state, mode)
         made = {"mode": now_in, "layout": layout, "sources": sources}
-        turn = turns.turn(step, turn_id=step.run.id, **made)
-        yield from _begun(turn, step)
+        turn = turns.new_turn(step, turn_id=step.run.id, **made)
+        yield from _begin_or_resume(turn, step)
         if prompt is None:
             before = "" if turn.record is None else turn.record.prompt  # a summary may stand there
             wanted = node.text_of(node.last_question(step.messages)) or before
         else:
-            wanted = node.of_state(step.state, prompt)
-        text = yield from _context_of(turn, step, replace_unstorable(str(wanted)), **about)
+            wanted = node.read_state(step.state, prompt)
+        text = yield from _assemble_context(turn, step, replace_unstorable(str(wanted)), **about)
         return {"context": text, "turn": turn.to_state(), **step.errors(same_turn=None)}
 
     return turns.node(assemble)
@@ -163,10 +163,10 @@ def create_tool_tracking_node(
     Raises:
         InvalidInputError: when it runs, if no turn has begun.
     """
-    turns = _turns(name, options)
+    turns = _turn_config(name, options)
 
     def track(step: Step) -> Flow[Update]:
-        turn = turns.going_on(step)
+        turn = turns.open_turn(step)
         _track_calls(turn, step.messages)
         yield from ()
         return {"turn": turn.to_state()}
@@ -177,7 +177,7 @@ def create_tool_tracking_node(
 def create_commit_node(
     *,
     success: learn.Success | None = None,
-    memorize: OfState | None = None,
+    memorize: StateSource | None = None,
     router: Router | None = None,
     name: str = "commit",
     **options: Unpack[TurnOptions],
@@ -199,14 +199,14 @@ def create_commit_node(
     Raises:
         InvalidInputError: when it runs, if no turn has begun.
     """
-    turns = _turns(name, options, success=success, memorize=memorize)
+    turns = _turn_config(name, options, success=success, memorize=memorize)
 
     def commit(step: Step) -> Flow[Update]:
-        turn = turns.going_on(step, router=router)
-        yield from _keep(
-            turn, None if memorize is None else node.of_state(step.state, memorize, None)
+        turn = turns.open_turn(step, router=router)
+        yield from _memorize_items(
+            turn, None if memorize is None else node.read_state(step.state, memorize, None)
         )
-        judged = None if success is None else learn.judged_of(step.state, success)
+        judged = None if success is None else learn.read_success(step.state, success)
         report = yield from unit(orchestrator.commit(turn, success=judged))
         return {"committed": report.to_state(), "turn": None}
 
@@ -215,16 +215,16 @@ def create_commit_node(
 
 def _track_calls(turn: MemoryOrchestrator, conversation: Sequence[BaseMessage]) -> None:
     """Track the tool calls since the last human message; what cannot be tracked is told."""
-    for call in messages.calls_of_turn(conversation):
-        own = speakers.TRUST in call.answer.additional_kwargs
+    for call in messages.turn_calls(conversation):
+        own = speakers.TRUST_KEY in call.answer.additional_kwargs
         if own and call.call["name"] in turn.settings.untracked_tools:
             continue
         try:
             turn.track_tool_invocation(
                 call.call["name"],
                 call.call["args"],
-                result=call.said,
-                error=call.said if call.failed else None,
+                result=call.text,
+                error=call.text if call.failed else None,
                 duration=seconds_of(call.answer),
                 call_id=call.call["id"],
             )
@@ -234,7 +234,7 @@ def _track_calls(turn: MemoryOrchestrator, conversation: Sequence[BaseMessage]) 
                 turn.leave_out(f"track the call {call.call['id']}", str(refused))
 
 
-def _keep(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
+def _memorize_items(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
     """Memorize one or several things; what there is no budget for is told, and the turn goes on."""
     alone = isinstance(items, str | Mapping)
     listed = ([items] if items else []) if alone else [] if items is None else items
@@ -245,7 +245,9 @@ def _keep(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
             _log.warning("something is not memorized: %s", refused)
 
 
-def _context_of(turn: MemoryOrchestrator, step: Step, prompt: str, **options: Any) -> Flow[str]:
+def _assemble_context(
+    turn: MemoryOrchestrator, step: Step, prompt: str, **options: Any
+) -> Flow[str]:
     """The text of a turn's context; where there is no budget for one it is told and left empty.
 
     It is told if words alone were sought for it, and which of its sources failed.
@@ -258,12 +260,12 @@ def _context_of(turn: MemoryOrchestrator, step: Step, prompt: str, **options: An
     except BudgetExceededError as refused:
         _log.warning("no context is assembled: %s", refused)
         return ""
-    step.by_words(assembled.by_words)
+    step.note_words_only(assembled.by_words)
     step.failures.update(assembled.failed)
     return assembled.text
 
 
-def _begun(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
+def _begin_or_resume(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
     """Go on with the turn of a message, or begin a new one where another message came.
 
     A summary that takes the place of all that humans said is no other message.
@@ -281,7 +283,7 @@ def _begun(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
     turn.begin(about=about)
 
 
-SECONDS = "langmem_tiers_seconds"
+SECONDS_KEY = "langmem_tiers_seconds"
 """Where a tool's answer says how long it took, among its `additional_kwargs`."""
 
 
@@ -302,25 +304,25 @@ class ToolClock:
         ```
     """
 
-    runner = node.CALLER
+    runner = node.DRIVER
 
-    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[ToolAnswer]:
         """Run a tool call, and note how long it took."""
         began = _now(request)
-        answer = yield from watched(handler, request)
+        answer = yield from run_tool_call(handler, request)
         if not isinstance(answer, ToolMessage):
             return answer
         seconds = max(0.0, (_now(request) - began).total_seconds())
-        return messages.noted(answer, {SECONDS: seconds})
+        return messages.annotate_answer(answer, {SECONDS_KEY: seconds})
 
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
 
 def seconds_of(answer: ToolMessage) -> float | None:
     """Return how long the call of an answer took; None if nobody timed it."""
-    seconds = answer.additional_kwargs.get(SECONDS)
+    seconds = answer.additional_kwargs.get(SECONDS_KEY)
     return seconds if isinstance(seconds, float) else None
 
 
 def _now(request: ToolCallRequest) -> datetime:
-    return node.tiered(request.runtime.store).flows.now
+    return node.checked_store(request.runtime.store).flows.now

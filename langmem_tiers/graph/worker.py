@@ -31,19 +31,19 @@ from langmem_tiers.core.checks import checked_function, checked_instance, checke
 from langmem_tiers.core.errors import short
 from langmem_tiers.graph import consolidation
 from langmem_tiers.graph.consolidation import NOT_OURS
-from langmem_tiers.graph.node import CALLER, asked, tiered
+from langmem_tiers.graph.node import DRIVER, checked_store, invoke
 from langmem_tiers.postgres.errors import translate_checkpointer_errors
 from langmem_tiers.postgres.flow import Ask, Flow, both, off_loop
 from langmem_tiers.store.store import TieredStore
 
-FENCE = "fence"
+FENCE_KEY = "fence"
 """Where the metadata of a checkpoint says under which fence it was written."""
-_WRITTEN: Final = ("null", "msgpack")
+_FORMS: Final = ("null", "msgpack")
 """The forms in which a cycle's values are written."""
 _SEND: Final = (EXT_CONSTRUCTOR_POS_ARGS, Send.__module__, Send.__name__)
 
 
-class Thread(NamedTuple):
+class TenantThread(NamedTuple):
     """Where a tenant's thread stands: what the latest holder of its lease wrote last."""
 
     tenant: str
@@ -52,7 +52,9 @@ class Thread(NamedTuple):
     """Whether nobody who had lost the lease wrote after it."""
 
     @classmethod
-    def of(cls, tenant: str, history: Sequence[StateSnapshot], fence: int | None) -> Thread:
+    def from_history(
+        cls, tenant: str, history: Sequence[StateSnapshot], fence: int | None
+    ) -> TenantThread:
         """Read it from the latest checkpoints, the newest first.
 
         `fence` is the reader's own, if it holds the lease: one that is higher is of leases that
@@ -63,7 +65,7 @@ class Thread(NamedTuple):
         """
 
         def rank(snapshot: StateSnapshot) -> int:
-            written: int = (snapshot.metadata or {}).get(FENCE, 0)  # type: ignore[assignment]  # ours
+            written: int = (snapshot.metadata or {}).get(FENCE_KEY, 0)  # type: ignore[assignment]  # ours
             return written if fence is None or written <= fence else -1
 
         if not history:
@@ -88,12 +90,14 @@ class Thread(NamedTuple):
         last = self.snapshot.values.get("consolidated")
         return None if last is None else ConsolidationReport.of(last)
 
-    def ahead(self, fence: int) -> tuple[dict[str, Any] | None, RunnableConfig]:
+    def graph_input(self, fence: int) -> tuple[dict[str, Any] | None, RunnableConfig]:
         """Return what the graph is given to go on from here, or to begin."""
-        config = config_of(self.tenant)
-        config["metadata"] = {FENCE: fence}
+        config = thread_config(self.tenant)
+        config["metadata"] = {FENCE_KEY: fence}
         config["max_concurrency"] = 1  # recalls beside a cycle keep their pace
-        config["configurable"][consolidation.LEASE] = consolidation.HeldTenant(self.tenant, fence)
+        config["configurable"][consolidation.LEASE_KEY] = consolidation.HeldTenant(
+            self.tenant, fence
+        )
         if self.snapshot is not None and not self.is_newest:
             config["configurable"] |= self.snapshot.config["configurable"]
         return None if self.is_at_work else {}, config
@@ -106,7 +110,7 @@ _KINDS = {
 """Of which kind each part of a cycle's state is."""
 
 
-def config_of(tenant: str) -> RunnableConfig:
+def thread_config(tenant: str) -> RunnableConfig:
     """The config that names a tenant's thread."""
     return {"configurable": {"thread_id": lease.thread_name(tenant)}}
 
@@ -125,7 +129,7 @@ class CycleSerializer(JsonPlusSerializer):
             CheckpointError: for what no cycle writes, and for what is damaged.
         """
         form, blob = data
-        if form not in _WRITTEN:
+        if form not in _FORMS:
             raise errors.CheckpointError(f"a checkpoint holds a value as {short(form)}: {NOT_OURS}")
         refused: list[str] = []  # as the reader of msgpack hides whatever is raised while it reads
 
@@ -150,7 +154,7 @@ class CycleSerializer(JsonPlusSerializer):
         return value
 
 
-def strictly(checkpointer: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver[Any]:
+def read_strictly(checkpointer: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver[Any]:
     """The same checkpointer, which reads as a `CycleSerializer` where it read as LangGraph does.
 
     A serializer of somebody's own, one that encrypts for instance, is left to them.
@@ -167,7 +171,7 @@ RENEWALS = 3
 LEASE_SECONDS = 300.0
 _MOST_SECONDS = 30 * 86_400
 """How long a tenant stays with a worker that says nothing any more."""
-_LOOKED_AT = 8
+_LATEST_CHECKPOINTS = 8
 """The latest checkpoints, among which is the last one that counts: each holder that stood still
 and lost its lease leaves two at most before it notices."""
 _PRUNED_AFTER = 100
@@ -203,7 +207,7 @@ class ConsolidationWorker:
         ```
     """
 
-    runner = CALLER
+    runner = DRIVER
     failures: dict[str, Exception]
     """By tenant, what broke its cycle off in the latest pass; the next one goes on with it."""
 
@@ -239,7 +243,7 @@ class ConsolidationWorker:
             InvalidTypeError: for what is no checkpointer.
         """
         checked_instance(schedule, ConsolidationSchedule, "schedule")
-        tiered(store)
+        checked_store(store)
         checked_function(on_report, "on_report")
         if schedule.every is None:
             raise errors.InvalidInputError("a worker goes by time alone: give its schedule every=…")
@@ -252,10 +256,10 @@ class ConsolidationWorker:
         self.holder = str(uuid4())
         self._store = store
         self._schedule = schedule
-        self._checkpointer = strictly(checkpointer)
+        self._checkpointer = read_strictly(checkpointer)
         self._lease_seconds = lease_seconds
         self._on_report = on_report
-        self._at_work = threading.Lock()
+        self._pass_lock = threading.Lock()
         self._stopping = False
         # Its put may interrupt itself, as a signal handler does; that of an Event would wait.
         self._woken: SimpleQueue[None] = SimpleQueue()
@@ -290,7 +294,7 @@ class ConsolidationWorker:
             except errors.DatabaseError:
                 _log.exception("the tenants could not be read; trying again in %g s", poll_seconds)
             if not self._stopping:
-                yield from self._waiting(poll_seconds)
+                yield from self._wait(poll_seconds)
 
     def _run_due(self) -> Flow[list[ConsolidationReport]]:
         """Run the cycle of each tenant that is due and that no other worker is at; the reports.
@@ -302,11 +306,11 @@ class ConsolidationWorker:
             InvalidInputError: if this worker is at work already, on another thread.
         """
         reports: list[ConsolidationReport] = []
-        with self._alone():
-            for tenant in (yield from asked(self._store.run, lease.list_tenants())):
+        with self._only_pass():
+            for tenant in (yield from invoke(self._store.run, lease.list_tenants())):
                 report = None
-                with self._minding(tenant):
-                    report = yield from self._turn(tenant)
+                with self._contain_errors(tenant):
+                    report = yield from self._visit(tenant)
                 if report is not None:
                     self._on_report(report)
                     reports.append(report)
@@ -315,7 +319,7 @@ class ConsolidationWorker:
     run, arun = both(_run)
     run_due, arun_due = both(_run_due)
 
-    def _waiting(self, seconds: float) -> Flow[None]:
+    def _wait(self, seconds: float) -> Flow[None]:
         def wait() -> None:
             with suppress(Empty):
                 self._woken.get(timeout=seconds)
@@ -327,18 +331,18 @@ class ConsolidationWorker:
             raise
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _only_pass(self) -> Iterator[None]:
         """Two passes at once would share the worker's leases."""
-        if not self._at_work.acquire(blocking=False):
+        if not self._pass_lock.acquire(blocking=False):
             raise errors.InvalidInputError("this worker is at work already: make another one")
         try:
             self.failures = {}
             yield
         finally:
-            self._at_work.release()
+            self._pass_lock.release()
 
     @contextmanager
-    def _minding(self, tenant: str) -> Iterator[None]:
+    def _contain_errors(self, tenant: str) -> Iterator[None]:
         """Log what goes wrong with one tenant, and let the others go on.
 
         Anything may: a state of another shape breaks a node, and a model's client raises what it
@@ -354,22 +358,24 @@ class ConsolidationWorker:
             self.failures[tenant] = error
             _log.exception("the cycle of %s broke off; the next pass goes on with it", tenant)
 
-    def _turn(self, tenant: str) -> Flow[ConsolidationReport | None]:
-        if self._stopping or not (yield from self._is_due((yield from self._standing(tenant)))):
+    def _visit(self, tenant: str) -> Flow[ConsolidationReport | None]:
+        if self._stopping or not (yield from self._is_due((yield from self._read_thread(tenant)))):
             return None
-        mine = yield from leased(self._store, tenant, self.holder, self._lease_seconds)
+        mine = yield from acquire_lease(self._store, tenant, self.holder, self._lease_seconds)
         if mine is None:
             return None
         try:
-            thread = yield from self._standing(tenant, mine.fence)  # another one may have been here
+            thread = yield from self._read_thread(
+                tenant, mine.fence
+            )  # another one may have been here
             is_due = yield from self._is_due(thread)
-            return (yield from self._cycle(mine, thread)) if is_due else None
+            return (yield from self._run_cycle(mine, thread)) if is_due else None
         finally:
             yield from mine.end()
 
-    def _cycle(self, mine: Lease, thread: Thread) -> Flow[ConsolidationReport | None]:
+    def _run_cycle(self, mine: Lease, thread: TenantThread) -> Flow[ConsolidationReport | None]:
         """Begin a cycle, or go on with the one that was broken off."""
-        state, config = thread.ahead(mine.fence)
+        state, config = thread.graph_input(mine.fence)
         options: Any = {"stream_mode": "values", "durability": "sync"}
         steps: Any = self._graph.stream(state, config, **options)
         asteps: Any = self._graph.astream(state, config, **options)
@@ -384,28 +390,29 @@ class ConsolidationWorker:
                     yield from self._prune(mine)
         finally:
             yield Ask(steps.close, asteps.aclose)
-        thread = yield from self._standing(mine.tenant, mine.fence)
+        thread = yield from self._read_thread(mine.tenant, mine.fence)
         if thread.snapshot is not None and not thread.is_at_work:
             yield from self._prune(mine)
         return thread.report
 
-    def _standing(self, tenant: str, fence: int | None = None) -> Flow[Thread]:
+    def _read_thread(self, tenant: str, fence: int | None = None) -> Flow[TenantThread]:
         """Return where a tenant's thread stands."""
-        graph, config = self._graph, config_of(tenant)
+        graph, config = self._graph, thread_config(tenant)
 
         async def awaited() -> list[Any]:
             return [
-                snapshot async for snapshot in graph.aget_state_history(config, limit=_LOOKED_AT)
+                snapshot
+                async for snapshot in graph.aget_state_history(config, limit=_LATEST_CHECKPOINTS)
             ]
 
-        read_history = partial(graph.get_state_history, config, limit=_LOOKED_AT)
+        read_history = partial(graph.get_state_history, config, limit=_LATEST_CHECKPOINTS)
         history = yield Ask(lambda: list(read_history()), awaited)
-        return Thread.of(tenant, history, fence)
+        return TenantThread.from_history(tenant, history, fence)
 
-    def _is_due(self, thread: Thread) -> Flow[bool]:
+    def _is_due(self, thread: TenantThread) -> Flow[bool]:
         if thread.is_at_work:
             return True
-        last = yield from asked(self._store.run, last_cycle_start(thread.tenant))
+        last = yield from invoke(self._store.run, last_cycle_start(thread.tenant))
         return due_reason(self._schedule, last, now=self._store.flows.now) is not None
 
     def _prune(self, mine: Lease) -> Flow[None]:
@@ -413,9 +420,9 @@ class ConsolidationWorker:
         saved, thread = self._checkpointer, lease.thread_name(mine.tenant)
         try:
             with translate_checkpointer_errors():
-                newest = yield from asked(saved.get_tuple, config_of(mine.tenant))
-                if newest is not None and newest.metadata.get(FENCE) == mine.fence:
-                    yield from asked(saved.prune, [thread])
+                newest = yield from invoke(saved.get_tuple, thread_config(mine.tenant))
+                if newest is not None and newest.metadata.get(FENCE_KEY) == mine.fence:
+                    yield from invoke(saved.prune, [thread])
         except NotImplementedError:
             _log.debug("this checkpointer keeps every checkpoint: it cannot prune")
         except errors.DatabaseError:  # it is dropped after the next cycle
@@ -430,7 +437,7 @@ class Lease:
     tenant: str
     fence: int
     seconds: float
-    keeping: list[threading.Thread] = field(default_factory=list)
+    threads: list[threading.Thread] = field(default_factory=list)
     """What renews it until its end."""
     ending: threading.Event = field(default_factory=threading.Event)
 
@@ -441,17 +448,17 @@ class Lease:
             ConflictError (lease_lost): if somebody else holds it by now.
         """
         terms = self.tenant, self.fence, self.store.flows.now, self.seconds
-        if not (yield from asked(self.store.run, lease.renew_lease(*terms))):
+        if not (yield from invoke(self.store.run, lease.renew_lease(*terms))):
             raise errors.ConflictError(
                 f"the lease of {self.tenant!r} has another holder by now", code="lease_lost"
             )
 
-    def keep(self) -> None:
+    def renew_until_end(self) -> None:
         """Renew until its end; the cycle itself hears of a loss, at its next step."""
         pause = self.seconds / RENEWALS
         while not self.ending.wait(pause):
             try:
-                CALLER.run(self.renew())
+                DRIVER.run(self.renew())
             except errors.DatabaseError as error:
                 if error.code == "lease_lost":
                     return
@@ -461,23 +468,25 @@ class Lease:
     def end(self) -> Flow[None]:
         """Let it go."""
         self.ending.set()
-        for thread in self.keeping:
+        for thread in self.threads:
             yield from off_loop(thread.join, sys.maxsize)
         try:
-            yield from asked(self.store.run, lease.release_lease(self.tenant, self.fence))
+            yield from invoke(self.store.run, lease.release_lease(self.tenant, self.fence))
         except errors.DatabaseError:
             text = "the lease of %s could not be released: it ends by itself within %g s"
             _log.warning(text, self.tenant, self.seconds, exc_info=True)
 
 
-def leased(store: TieredStore, tenant: str, holder: str, seconds: float) -> Flow[Lease | None]:
+def acquire_lease(
+    store: TieredStore, tenant: str, holder: str, seconds: float
+) -> Flow[Lease | None]:
     """The lease of a tenant, renewed on a thread until its end; None if another worker has it."""
     acquiring = lease.acquire_lease(tenant, holder, store.flows.now, seconds)
-    fence = yield from asked(store.run, acquiring)
+    fence = yield from invoke(store.run, acquiring)
     if fence is None:
         return None
     mine = Lease(store, tenant, fence, seconds)
-    keeping = threading.Thread(target=mine.keep, daemon=True, name="langmem-tiers-lease")
-    mine.keeping.append(keeping)
+    keeping = threading.Thread(target=mine.renew_until_end, daemon=True, name="langmem-tiers-lease")
+    mine.threads.append(keeping)
     keeping.start()
     return mine

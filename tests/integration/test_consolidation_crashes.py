@@ -21,7 +21,7 @@ from benchmarks.ruling import Ruling
 from langmem_tiers import EmbeddedPostgres
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.graph.consolidation import create_consolidation_graph
-from langmem_tiers.graph.worker import LEASE_SECONDS, config_of
+from langmem_tiers.graph.worker import LEASE_SECONDS, thread_config
 from langmem_tiers.postgres.target import checkpointer_pool
 from tests.support.coordinating import coordinator
 from tests.support.cycles import ACME, FILLING, contents, fill, opened_world
@@ -106,7 +106,7 @@ def begin(url: str) -> None:
             Ruling(), store=store, checkpointer=saver, interrupt_before=["select"]
         )
         context = replace(ACME, tenant=ENDED)
-        graph.invoke({"session_ended": True}, config_of(ENDED), context=context)
+        graph.invoke({"session_ended": True}, thread_config(ENDED), context=context)
 
 
 def restored(url: str) -> dict[str, list[str]]:
@@ -163,7 +163,7 @@ def place(url: str) -> tuple[str, str]:
     with opened_world(url, Clock()) as store, checkpointer_pool(url) as pool:
         graph = create_consolidation_graph(store=store, checkpointer=PostgresSaver(pool))
         for tenant in TENANTS:
-            state = graph.get_state(config_of(tenant))
+            state = graph.get_state(thread_config(tenant))
             if state.next:
                 return tenant, f"{state.values.get('step')}: {state.next[0]}"
             if "consolidated" not in state.values:

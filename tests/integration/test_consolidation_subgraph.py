@@ -27,7 +27,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.graph.consolidation import turns_since
+from langmem_tiers.graph.consolidation import count_turns_since
 from tests.support.agents import How, run
 from tests.support.coordinating import coordinator
 from tests.support.cycles import ACME, opened_world
@@ -200,7 +200,7 @@ def test_turns_are_counted_anew_where_older_messages_were_removed(store: TieredS
 def test_turns_without_ids_are_counted() -> None:
     said = [HumanMessage("a"), AIMessage("b"), {"role": "user", "content": "c"}]
     last = {"turn": None, "turns": 1}
-    assert [turns_since(said, one) for one in (None, last, {**last, "turns": 5})] == [2, 1, 0]
+    assert [count_turns_since(said, one) for one in (None, last, {**last, "turns": 5})] == [2, 1, 0]
 
 
 class Bare(BaseModel):

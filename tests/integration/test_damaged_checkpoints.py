@@ -26,7 +26,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate.lease import thread_name
 from langmem_tiers.core.errors import CheckpointError
-from langmem_tiers.graph.worker import CycleSerializer, config_of, strictly
+from langmem_tiers.graph.worker import CycleSerializer, read_strictly, thread_config
 from tests.support.opening import Clock
 from tests.support.workers import SCHEDULE, How, Workers, tenants
 
@@ -150,7 +150,7 @@ def begun(workers: Workers) -> Workers:
         graph = create_consolidation_graph(
             store=workers.store, checkpointer=saver, interrupt_before=["propose"]
         )
-        graph.invoke({}, config_of("acme"), context=MemoryContext(tenant="acme"))
+        graph.invoke({}, thread_config("acme"), context=MemoryContext(tenant="acme"))
     return workers
 
 
@@ -267,6 +267,6 @@ def test_the_checkpointer_that_is_given_stays_as_it_is_and_one_with_a_serializer
     given, own = InMemorySaver(), InMemorySaver(serde=Own())
     ConsolidationWorker(workers.store, SCHEDULE, checkpointer=given).run_due()
     assert type(given.serde) is JsonPlusSerializer
-    assert given.get_tuple(config_of("acme")) is not None
-    assert isinstance(strictly(given).serde, CycleSerializer)
-    assert strictly(own) is own
+    assert given.get_tuple(thread_config("acme")) is not None
+    assert isinstance(read_strictly(given).serde, CycleSerializer)
+    assert read_strictly(own) is own

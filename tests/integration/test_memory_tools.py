@@ -29,7 +29,7 @@ from langmem_tiers import (
     create_search_memory_tool,
 )
 from langmem_tiers.core.memory import handle_of
-from langmem_tiers.graph.context_tools import create_manage_reminder_tool, memory_tools
+from langmem_tiers.graph.context_tools import create_manage_reminder_tool, make_memory_tools
 from langmem_tiers.graph.node import NodeConfig
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.recall.question import REMINDER_SET
@@ -103,7 +103,7 @@ def asked(made: Any, text: str, context: MemoryContext = ANN, **options: Any) ->
 
 
 def test_the_three_tools_cost_few_tokens() -> None:
-    tools = memory_tools(NodeConfig())
+    tools = make_memory_tools(NodeConfig())
     assert [one.name for one in tools] == ["search_memory", "manage_memory", "manage_reminder"]
     assert count_tokens_approximately([], tools=[*tools]) <= 450
 

@@ -30,7 +30,7 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.memory import handle_of
 from langmem_tiers.core.options import RECALL_OPTIONS, RecallOptions
 from langmem_tiers.core.settings import CoordinatorSettings
-from langmem_tiers.graph.node import Latest, NodeConfig
+from langmem_tiers.graph.node import LatestEntries, NodeConfig
 from langmem_tiers.graph.recall import MemoryState, TieredMemoryRetriever, create_recall_node
 from langmem_tiers.graph.remember import create_remember_node
 from langmem_tiers.graph.turn import create_assemble_node
@@ -318,9 +318,9 @@ def test_a_node_config_with_another_coordinator_uses_none_that_the_first_one_mad
 
 
 def test_what_is_noted_again_is_among_the_latest() -> None:
-    latest = Latest[str, int](2)
+    latest = LatestEntries[str, int](2)
     for name, what in (("a", 1), ("b", 2), ("a", 3), ("c", 4)):
-        latest.note(name, what)
+        latest.add(name, what)
     assert latest == {"a": 3, "c": 4}
 
 

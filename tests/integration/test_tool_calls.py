@@ -22,7 +22,7 @@ from langmem_tiers import (
     create_reflexion_node,
 )
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.graph.messages import calls_in
+from langmem_tiers.graph.messages import executed_calls
 from tests.support.agents import Way, agent_on, calls, scripted
 from tests.support.graphs import (
     ACME,
@@ -128,7 +128,9 @@ def test_a_call_that_was_held_did_not_fail_and_teaches_nothing(store: TieredStor
     assert state["reflexions"] == []
     assert memories(store, "attempt") == []
     assert len(memories(store, "reflexion")) == 1
-    assert [one.approach for one in calls_in(state["messages"])] == ['add({"amount": "1234"})']
+    assert [one.approach for one in executed_calls(state["messages"])] == [
+        'add({"amount": "1234"})'
+    ]
 
 
 def test_a_lesson_that_held_a_call_is_credited_with_what_came_of_the_run(

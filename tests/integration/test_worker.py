@@ -22,7 +22,7 @@ from langmem_tiers.consolidate.policy import ConsolidationSchedule
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.steps import Cycle, StepCounts
 from langmem_tiers.core.errors import InvalidInputError, ModelError
-from langmem_tiers.graph.worker import FENCE, LEASE_SECONDS, ConsolidationWorker
+from langmem_tiers.graph.worker import FENCE_KEY, LEASE_SECONDS, ConsolidationWorker
 from langmem_tiers.postgres.flow import Flow
 from tests.support.opening import Clock
 from tests.support.workers import SCHEDULE, How, Workers, tenants
@@ -170,7 +170,7 @@ def test_what_a_former_holder_writes_to_the_thread_counts_for_nothing(
         worker.run_due()
         former: Any = {
             "configurable": {"thread_id": thread_name("acme")},
-            "metadata": {FENCE: 1},
+            "metadata": {FENCE_KEY: 1},
         }
         worker._graph.update_state(former, {"step": "merge", "skipped": None}, as_node="begin")
         assert worker._graph.get_state(former).next == ("select",)

@@ -12,8 +12,8 @@ from langgraph.errors import NodeError
 from langgraph.graph import START, StateGraph
 
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.graph.learn import _NODE_ERROR
-from langmem_tiers.graph.node import CALLER, asked, check_keys, ways
+from langmem_tiers.graph.learn import _NODE_ERROR_KEY
+from langmem_tiers.graph.node import DRIVER, both_forms, check_keys, invoke
 from langmem_tiers.postgres.flow import Flow
 
 
@@ -35,27 +35,27 @@ class Doubling:
 
 def quadrupled(number: int) -> Flow[int]:
     """Four times a number."""
-    once = yield from asked(Doubling().double, number)
-    return (yield from asked(Doubling().double, once))
+    once = yield from invoke(Doubling().double, number)
+    return (yield from invoke(Doubling().double, once))
 
 
 async def test_an_error_is_raised_where_the_flow_asked() -> None:
     def mended() -> Flow[str]:
         try:
-            yield from asked(Doubling().fail)
+            yield from invoke(Doubling().fail)
         except KeyError as error:
             return f"mended: {error}"
         return "never"
 
-    assert CALLER.run(mended()) == await CALLER.arun(mended()) == "mended: 'gone'"
-    blocking, awaited = ways(quadrupled)
+    assert DRIVER.run(mended()) == await DRIVER.arun(mended()) == "mended: 'gone'"
+    blocking, awaited = both_forms(quadrupled)
     assert (blocking(3), await awaited(3)) == (12, 12)
     assert (blocking.__name__, awaited.__doc__) == ("quadrupled", "Four times a number.")
 
 
 async def test_flows_that_wait_for_their_callers_hold_no_threads() -> None:
     async with asyncio.timeout(10):
-        assert await asyncio.gather(*[CALLER.arun(quadrupled(2)) for _ in range(200)]) == [8] * 200
+        assert await asyncio.gather(*[DRIVER.arun(quadrupled(2)) for _ in range(200)]) == [8] * 200
 
 
 # LangGraph has no public name for these: were they called otherwise, a node could not tell that its
@@ -91,7 +91,7 @@ def test_an_error_handler_is_told_which_node_failed() -> None:
         raise OSError("the disk is full")
 
     def handler(state: State, config: RunnableConfig) -> State:
-        told.append(config["configurable"][_NODE_ERROR])
+        told.append(config["configurable"][_NODE_ERROR_KEY])
         return state
 
     looks_at(breaks, error_handler=handler).invoke({"number": 1})

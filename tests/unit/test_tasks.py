@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, ToolMessage
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.graph.messages import steps_of
+from langmem_tiers.graph.messages import todo_steps
 from langmem_tiers.state.state import Task
 from langmem_tiers.state.tasks import NO_TODOS_SEEN, STATUSES, build_workflow, find_newly_completed
 
@@ -66,7 +66,7 @@ def test_a_todo_that_is_done_is_completed_however_that_is_written(status: str) -
         *called("look", 2),
         *called("write_todos", 3, todos=[todo(status=status)]),
     ]
-    assert len(steps_of("Rotate the keys", messages)) == 1
+    assert len(todo_steps("Rotate the keys", messages)) == 1
 
 
 LISTS = st.lists(
@@ -106,6 +106,6 @@ def test_steps_are_the_calls_that_worked_while_a_todo_was_in_progress() -> None:
         *called("write_todos", 5, todos=[todo(), todo("Other", "in_progress")]),
         *called("swap", 6),
     ]
-    assert steps_of("Other", messages) == ["swap({})"]
-    assert steps_of("Rotate the keys", messages) == ['make_key({"kind": "ed25519"})']
-    assert steps_of("Unknown", messages) == []
+    assert todo_steps("Other", messages) == ["swap({})"]
+    assert todo_steps("Rotate the keys", messages) == ['make_key({"kind": "ed25519"})']
+    assert todo_steps("Unknown", messages) == []
