@@ -1,6 +1,6 @@
-"""The graph of consolidation, alone or as a part of an agent, its nodes, and when it is due.
+"""The graph of consolidation, alone or as a part of an agent, its nodes, and the route to it.
 
-A node is a flow over the state of the graph, and answers with an update of it.
+A node is a flow over the state of the graph, and returns an update of it.
 """
 
 from __future__ import annotations
@@ -55,24 +55,24 @@ BATCH = 100
 FAN_OUT = 8
 """Batches at once."""
 LEASE_KEY = "lease"
-"""Where in `configurable` a worker says whose cycle it runs: a `HeldTenant`."""
+"""Key in `configurable` under which a worker puts the `HeldTenant` whose cycle it runs."""
 CONFLICT = "another decision of this cycle concerns it"
 TAKEN = "somebody else is consolidating this tenant"
 NOT_OURS = (
     "nothing of it was carried out. Find out who wrote it; then the checkpointer's "
     "delete_thread('consolidation:' + tenant) lets the tenant's next cycle begin anew"
 )
-"""What to do about a checkpoint that no cycle of the tenant has written."""
+"""Advice about a checkpoint that no cycle of the tenant has written."""
 LEFT_OUT = "the policy leaves this step out by now"
 _HANDLED_KEYS = {"select": "batches", "propose": "ids", "review": "decisions", "apply": "decisions"}
-"""Names the part of the state that each node deals with."""
+"""Key of the state that holds the memories or decisions of each node."""
 
 
 class HeldTenant(NamedTuple):
-    """A tenant that a worker holds the lease of."""
+    """Tenant whose lease a worker holds."""
 
     tenant: str
-    """As the database names it."""
+    """Name of the tenant in the database."""
     fence: int
 
 
@@ -85,20 +85,20 @@ def _was_ever(old: bool, new: bool | None) -> bool:  # noqa: FBT001 - as LangGra
 
 
 class Input(TypedDict, total=False):
-    """What the graph takes."""
+    """Input of the graph."""
 
     messages: list[Any]
-    """Of the agent around it, if there is one; their turns are counted."""
+    """Messages of the agent around it, if there is one; their turns are counted."""
     session_ended: bool
-    """Whether the run's session, its context's or else its thread, is over; False again after the
+    """True if the run's session, its context's or else its thread, is over; False again after the
     cycle."""
 
 
 class Output(TypedDict, total=False):
-    """What the graph gives."""
+    """Output of the graph."""
 
     consolidated: dict[str, Any]
-    """The report of the last cycle; `ConsolidationReport.of` reads it."""
+    """Report of the last cycle; `ConsolidationReport.of` reads it."""
     session_ended: bool
 
 
@@ -111,21 +111,21 @@ class ConsolidationState(Input, Output, total=False):
     ended: list[str]
     skipped: str | None
     taken_over: Annotated[bool, _was_ever]
-    """Whether somebody else took the tenant over since the cycle began."""
+    """True if somebody else took the tenant over since the cycle began."""
     step: str | None
-    """The name of the step that the cycle is at; None after the last one."""
+    """Name of the step that the cycle is at; None after the last one."""
     after: int
-    """The id up to which the step has selected."""
+    """Id up to which the step has selected memories."""
     batches: list[list[int]]
     rejudge: list[int]
     proposals: Annotated[list[Proposal], _gather_proposals]
     decisions: list[list[StepDecision]]
-    """What is going to be applied, in batches."""
+    """Decisions to apply, in batches."""
     counts: Annotated[Counts, add_counts]
 
 
 class CycleRun(NamedTuple):
-    """A node at work: what its flow goes by."""
+    """A run of a node: its config, steps, store and context."""
 
     node_config: NodeConfig
     steps: Mapping[str, CycleStep]
@@ -135,20 +135,20 @@ class CycleRun(NamedTuple):
 
     @property
     def held_tenant(self) -> HeldTenant | None:
-        """Return what a worker holds; None in anybody else's graph."""
+        """Return the tenant that a worker holds; None in a graph that no worker runs."""
         return (self.config.get("configurable") or {}).get(LEASE_KEY)
 
     @property
     def tenant(self) -> str:
-        """Return whose memory the cycle is about."""
+        """Return the tenant whose memories the cycle consolidates."""
         held = self.held_tenant
         return held.tenant if held else self.node_config.context(self.context, self.config).root
 
     def ended_namespaces(self) -> list[str]:
-        """Return where the notes of the session are that has ended: what is shared, and its user's.
+        """Return the namespaces of the session that has ended: the shared one, and its user's.
 
         Raises:
-            InvalidInputError: if the run does not say which one it is.
+            InvalidInputError: if the run does not name the session.
         """
         context = self.node_config.context(self.context, self.config)
         if context.session_id is None:
@@ -159,7 +159,7 @@ class CycleRun(NamedTuple):
         return [encode_namespace(place).namespace for place in context.places(Tier.SHORT_TERM)]
 
     def visible_counts(self, tenant: str, counts: Counts) -> Counts:
-        """Return what a cycle did, as who runs it may know; a worker and an owner may know all."""
+        """Return a cycle's counts with the findings that its user may see; a worker sees all."""
         labels = {} if self.held_tenant else self.node_config.labels(self.context, self.config)
         if (user := labels.get("user_id")) is None:
             return counts
@@ -175,10 +175,10 @@ class CycleRun(NamedTuple):
         }
 
     def cycle(self, state: Mapping[str, Any]) -> Cycle:
-        """The cycle that a node belongs to.
+        """Return the cycle that a node belongs to.
 
         Raises:
-            CheckpointError: if a worker runs it, and it is one of another tenant.
+            CheckpointError: if a worker runs it, and it is a cycle of another tenant.
         """
         held = self.held_tenant
         if held and state["tenant"] != held.tenant:
@@ -198,17 +198,17 @@ class CycleRun(NamedTuple):
 
 
 _OVER: dict[str, Any] = {"step": None, "batches": [], "again": []}
-"""The state after the last step."""
+"""Update of the state after the last step."""
 
 NodeFlow = Callable[[CycleRun, Any], Flow[dict[str, Any]]]
-"""What a node does: its flow answers with the update of the state."""
+"""Function of a node: its flow returns the update of the state."""
 
 
 def begin(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
-    """Name the cycle and fix its time, which everything after goes by."""
+    """Name the cycle and fix its time, which all later nodes use."""
     tenant, now = run.tenant, run.store.flows.now
     ended = run.ended_namespaces() if state.get("session_ended") else []
-    yield from run.store.flows.flush()  # what was read counts
+    yield from run.store.flows.flush()  # pending counts of reads are written
     held = run.held_tenant is None and (yield from lease.is_leased(tenant, now))
     return {
         "tenant": tenant,
@@ -228,7 +228,7 @@ def begin(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 
 
 def select(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
-    """The next batches: of this step, or of the next one that has any."""
+    """Select the next batches: of this step, or of the next step that has any."""
     current, after = state["step"], state["after"]
     if state["again"] and current in run.steps:
         return {"batches": [state["again"]], "again": []}
@@ -255,7 +255,7 @@ def select(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 
 
 def propose(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
-    """Say what is to become of a batch; models are asked here alone."""
+    """Propose the decisions on a batch; only this node asks models."""
     step = run.steps.get(state["step"])
     if step is None:
         return {"proposals": [Proposal(decisions=[], kept={LEFT_OUT: len(state["ids"])})]}
@@ -264,11 +264,11 @@ def propose(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 
 
 def review(_: CycleRun, state: Any) -> Flow[dict[str, Any]]:
-    """Find what can stand together of what the batches propose; the rest is judged again."""
+    """Keep the proposals of the batches that can stand together; the rest is judged again."""
     name = state["step"]
     result = combine_proposals(state["proposals"], hands_over=name == "merge")
     again, left = result.rejudge, {}
-    if again and len(state["batches"]) == 1:  # it was judged as one already
+    if again and len(state["batches"]) == 1:  # it was judged as one batch already
         again, left = [], {CONFLICT: len(again)}
     return {
         "proposals": None,
@@ -294,9 +294,9 @@ def apply(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 
 
 def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
-    """Say what the cycle did, and note that it has ended, unless somebody else is at it.
+    """Report the cycle, and note its end unless somebody else has taken the tenant over.
 
-    A user is told of no pair of memories that are another's.
+    The report names to a user no pair of memories that are another's.
     """
     names = ("tenant", "cycle", "started_at", "counts", "skipped")
     turns = human_messages(state.get("messages") or ())
@@ -320,17 +320,17 @@ def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 
 
 def human_messages(messages: Sequence[Any]) -> list[HumanMessage]:
-    """Return what a human said."""
+    """Return the human messages."""
     return [
         message for message in convert_to_messages(messages) if isinstance(message, HumanMessage)
     ]
 
 
 def count_turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -> int:
-    """Return how many of these a human said since the cycle that a report is of.
+    """Return the number of human messages since the cycle of the `last` report.
 
-    They are told apart by their ids, so that older ones may be removed meanwhile, and counted where
-    they have none.
+    It finds the last counted message by its id, as older ones may be removed meanwhile. Messages
+    without ids are counted.
     """
     turns = human_messages(messages)
     if last is None:
@@ -342,10 +342,10 @@ def count_turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -
 
 
 def progress(node: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a node did, in numbers, for whoever streams `custom`.
+    """Return the numbers of a node's run, for the stream of mode `custom`.
 
-    How many `memories` it dealt with, in which `batch` of the `batches`: from 1 on, 0 for all of
-    them. How many of them were `done`, `left` and `kept`: at the end, in the whole cycle.
+    They are the number of `memories`, the `batch` of the `batches` (from 1 on, 0 for all of them),
+    and the numbers `done`, `left` and `kept`; at the end these are of the whole cycle.
     """
     now = {**state, **update}
     counts = update.get("consolidated", update).get("counts") or {}
@@ -368,7 +368,7 @@ def _chunks(items: Sequence[T]) -> list[list[T]]:
 _NODES = (begin, select, propose, review, apply, report)
 _STEPS = 100_000
 _RETRY = RetryPolicy(retry_on=errors.DatabaseUnavailableError)
-"""Everything but a model's answer can be had twice: what was written is known by its name."""
+"""All nodes but a model's `propose` can run twice: a write is known by its name."""
 
 
 def create_consolidation_graph(
@@ -381,33 +381,33 @@ def create_consolidation_graph(
     context: Scope | None = None,
     name: str = "consolidation",
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """A compiled graph that consolidates the memory of a tenant, alone or as a subgraph.
+    """Create a compiled graph that consolidates a tenant's memory, alone or as a subgraph.
 
-    One invocation is one cycle. It looks at what changed since the last one, in batches, and
-    writes the state key `consolidated`, which `ConsolidationReport.of` reads. A cycle that was
-    broken off goes on from its checkpoint when it is invoked with None, and ends with the tables
-    that an undisturbed one would have left. With `stream_mode="custom"` each node says what it did.
+    One invocation is one cycle. It takes the memories that changed since the last one, in batches,
+    and writes the state key `consolidated`, which `ConsolidationReport.of` reads. A cycle that was
+    broken off goes on from its checkpoint when it is invoked with None, and ends with the same
+    tables as an undisturbed one. With `stream_mode="custom"` each node reports its numbers.
 
-    Where the state's `session_ended` is true, the session of the run's context, else its thread, is
-    over, and all of it rises; the key is false again after the cycle.
+    If the state's `session_ended` is true, the session of the run's context, else its thread, is
+    over, and all its memories rise; the key is false again after the cycle.
 
     Args:
         model: A chat model that is asked, in the node `propose` alone, which memories say the same
-            or contradict each other, and to generalise what is promoted. Without one, what was
-            said twice in a row is merged, and what is near is proposed in the report.
-        policy: What a cycle does; everything but archival if not given.
+            or contradict each other, and to generalise promoted ones. Without a model, memories
+            that repeat each other in a row are merged, and the report proposes near ones.
+        policy: The steps of a cycle; all but archival if not given.
         store: The store; a subgraph takes its parent's.
-        checkpointer: As `compile` takes it. With one, give each tenant a thread of its own.
+        checkpointer: The option of `compile`. With one, give each tenant a thread of its own.
         interrupt_before: Nodes to stop before. `["apply"]` lets somebody see, and change, the
             state's `decisions` first; invoke with None to go on.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`; the run's `context` says
-            it if not given.
+            `{name}` in a field stands for `config["configurable"]["name"]`; the run's `context` if
+            not given.
         name: The graph's name, in traces too.
 
     Raises:
-        InvalidTypeError: for a policy or a model that is none.
-        InvalidInputError: for a node to interrupt that there is not.
+        InvalidTypeError: for a policy or a model of another type.
+        InvalidInputError: for an unknown node to interrupt.
 
     Example:
         ```python
@@ -433,7 +433,7 @@ def create_consolidation_graph(
 
 
 def _checked_stops(checkpointer: Checkpointer, names: Sequence[str]) -> list[str]:
-    """The nodes to stop before; refuse what `compile` does not take."""
+    """Return the nodes to stop before; refuse arguments that `compile` does not take."""
     if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
         raise errors.InvalidTypeError(f"compile takes no checkpointer like {short(checkpointer)}")
     node_names = [node.__name__ for node in _NODES]
@@ -448,7 +448,7 @@ def _checked_stops(checkpointer: Checkpointer, names: Sequence[str]) -> list[str
 def _build_graph(
     policy: ConsolidationPolicy | None, model: BaseChatModel | None, node_config: NodeConfig
 ) -> StateGraph[Any, Any, Any, Any]:
-    """The nodes of a cycle and the ways between them."""
+    """Build the graph of a cycle: its nodes and edges."""
     run = partial(CycleRun, node_config, _cycle_steps(policy, model))
     graph = StateGraph(
         ConsolidationState, context_schema=MemoryContext, input_schema=Input, output_schema=Output
@@ -473,23 +473,23 @@ def consolidation_due(
     otherwise: str = END,
     context: Scope | None = None,
 ) -> Runnable[Any, str]:
-    """A route for an agent's graph: to the subgraph when a cycle is due.
+    """Create a route for an agent's graph: to the subgraph when a cycle is due.
 
-    `every` counts from the tenant's last cycle, in whichever thread; of several runs that find one
-    due at once one begins it. Else the thread's state says: the turns among `messages`,
-    `session_ended`, and `consolidated`, which the subgraph writes. Add these keys to the agent's
-    state, and give it a checkpointer and a thread. LangGraph drops what a
-    `TypedDict` does not name without a word; of a Pydantic model or a dataclass it is told.
+    `every` counts from the tenant's last cycle, in whichever thread; of several runs that find a
+    cycle due at once, one begins it. The other conditions come from the thread's state: the turns
+    among `messages`, `session_ended`, and `consolidated`, which the subgraph writes. Add these keys
+    to the agent's state, and give it a checkpointer and a thread. LangGraph silently drops keys
+    that a `TypedDict` does not name; for a Pydantic model or a dataclass the route raises an error.
 
     Args:
-        schedule: When a cycle is due.
+        schedule: The schedule of cycles.
         then: The node of the subgraph.
-        otherwise: Where the run goes on if none is.
+        otherwise: The node where the run goes on if no cycle is due.
         context: Whose memory it is, as `create_consolidation_graph` takes it.
 
     Raises:
         ConfigurationError: in a run, if its Pydantic model or dataclass lacks a key.
-        InvalidTypeError: for a schedule that is none.
+        InvalidTypeError: for a schedule of another type.
 
     Example:
         ```python
@@ -529,7 +529,7 @@ def consolidation_due(
 def _check_state_keys(
     schedule: ConsolidationSchedule, state: Any, fields: Mapping[str, Any]
 ) -> None:
-    """Raise if the state has no place for what says when the last cycle was."""
+    """Raise an error if the state lacks a key by which the schedule counts."""
     needed = {
         "consolidated": schedule.every_turns is not None,
         "messages": schedule.every_turns is not None,
@@ -564,7 +564,7 @@ def _cycle_steps(
 
 
 def _make_node(does: NodeFlow, run: Callable[..., CycleRun]) -> Runnable[Any, Any]:
-    """A node that is a flow, in both worlds; it says what it did to whoever streams `custom`."""
+    """Make a node of a flow; it writes its numbers to the stream of mode `custom`."""
 
     def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
         runtime = get_runtime()

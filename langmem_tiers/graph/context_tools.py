@@ -1,7 +1,7 @@
 """The three tools by which a model keeps the memory of its run's context.
 
-Each answers in one line what it did. What was done is also in the artifact of the answer, from
-which the middleware tells the turn's result.
+Each answers with one line. Its changes are also in the artifact of the answer, from which the
+middleware collects those of the turn.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Action = Literal["create", "update", "delete"]
 Kind = Literal["fact", "event", "procedure", "lesson"]
 ReminderAction = Literal["set", "done", "snooze", "cancel"]
 ToolResult: TypeAlias = tuple[str, Any]
-"""What a tool answers: a line for the model, and what was done, for the turn's result."""
+"""Answer of a tool: a line for the model, and its changes, for the turn's result."""
 Text: TypeAlias = str | SkipJsonSchema[None]
 
 _TYPES: Final = {
@@ -71,14 +71,14 @@ _TYPES: Final = {
     "lesson": types.REFLEXION,
 }
 THIS: Final = "this"
-"""By which a model names the message that it answers."""
+"""Name by which a model refers to the message that it answers."""
 _USER_MEMORIES: Final = 20
-"""Memories that tell what is known of a user, where nothing is asked: our own choice."""
+"""Memories about a user that are listed without a query: our own choice."""
 _CALL_ID: Final[ContextVar[str | None]] = ContextVar("langmem_tiers_tool_call", default=None)
-"""The id of the tool call that is carried out."""
+"""Id of the tool call that runs."""
 
 
-# What the tools take, and what they are made of
+# Arguments of the tools, and how a tool is made
 
 
 def _optional(description: str | None = None) -> Any:
@@ -87,7 +87,7 @@ def _optional(description: str | None = None) -> Any:
 
 
 class SearchMemory(BaseModel):
-    """What `search_memory` takes."""
+    """Arguments of `search_memory`."""
 
     model_config = ConfigDict(title="search_memory")
 
@@ -97,7 +97,7 @@ class SearchMemory(BaseModel):
 
 
 class ManageMemory(BaseModel):
-    """What `manage_memory` takes."""
+    """Arguments of `manage_memory`."""
 
     model_config = ConfigDict(title="manage_memory")
 
@@ -109,7 +109,7 @@ class ManageMemory(BaseModel):
 
 
 class ManageReminder(BaseModel):
-    """What `manage_reminder` takes."""
+    """Arguments of `manage_reminder`."""
 
     model_config = ConfigDict(title="manage_reminder")
 
@@ -123,21 +123,21 @@ class ManageReminder(BaseModel):
 
 
 class OwnTool(StructuredTool):
-    """A tool whose answers say that they are this package's own, whatever it is called.
+    """Tool whose answers are marked as this package's own, whatever its name.
 
-    They also say how far what they bring is trusted.
+    The mark holds the trust in the memories that the answer brings.
     """
 
     schema_extra: Any = None
-    """What changes the schema that a model is told."""
+    """Change of the schema that a model is shown: a mapping or a function."""
     find_values: Callable[[ToolMessage], Sequence[Any]] = lambda _: ()
-    """Finds the values of the memories that an answer brings."""
+    """Function that returns the values of the memories in an answer."""
     artifact_is_changes: bool = False
-    """Whether the artifact of an answer is what was done, and nothing else."""
+    """True if the artifact of an answer may only be a mapping of changes."""
 
     @property
     def tool_call_schema(self) -> ArgsSchema:
-        """Return what a model is told."""
+        """Return the schema that a model is shown."""
         schema = super().tool_call_schema
         extra = self.schema_extra
         if extra is not None and isinstance(schema, type) and issubclass(schema, BaseModel):
@@ -145,12 +145,12 @@ class OwnTool(StructuredTool):
         return schema
 
     def run(self, tool_input: Any, *args: Any, **options: Any) -> Any:
-        """Run it, blocking."""
+        """Run the tool, blocking."""
         with _current_call(options):
             return self._mark_trust(super().run(tool_input, *args, **options))
 
     async def arun(self, tool_input: Any, *args: Any, **options: Any) -> Any:
-        """Run it, awaiting."""
+        """Run the tool, awaiting."""
         with _current_call(options):
             return self._mark_trust(await super().arun(tool_input, *args, **options))
 
@@ -174,14 +174,14 @@ def _current_call(options: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _strip_schema(schema: dict[str, Any]) -> None:
-    """Leave types and meanings, no defaults: a model pays for it at each call."""
+    """Drop defaults and limits from a schema: a model pays for it at each call."""
     for field_schema in schema["properties"].values():
         for name in ("default", "minimum", "maximum"):
             field_schema.pop(name, None)
 
 
 def _found_values(answer: ToolMessage) -> Sequence[Any]:
-    """The memories that were found."""
+    """Return the values of the found memories."""
     return answer.artifact if isinstance(answer.artifact, list) else ()
 
 
@@ -192,7 +192,7 @@ def make_tool(
     takes: type[BaseModel],
     **further: Any,
 ) -> BaseTool:
-    """Make a tool for `invoke` and `ainvoke` of one flow."""
+    """Make a tool for `invoke` and `ainvoke` from a flow."""
     checked_text(name, "name")
     call, acall = both_forms(does)
     return OwnTool(
@@ -208,7 +208,7 @@ def make_tool(
 
 @contextmanager
 def errors_to_model() -> Iterator[None]:
-    """Tell the model what it got wrong, or that memory is away, and let the run go on."""
+    """Tell the model its mistake, or that memory is away, and let the run go on."""
     try:
         yield
     except InvalidInputError as error:
@@ -223,7 +223,7 @@ def errors_to_model() -> Iterator[None]:
 
 
 def _call_key(step: Step) -> str:
-    """Return a key for what a call of a tool stores; a call that is carried out again has it too.
+    """Return the key of the memory that a tool call stores; a repeated call has the same key.
 
     The id of the call is not enough: some servers count calls anew in each answer.
     """
@@ -241,7 +241,7 @@ def _call_key(step: Step) -> str:
 def make_context_tool(
     what: Literal["search", "manage", "remind"], name: str, instructions: str, config: NodeConfig
 ) -> BaseTool:
-    """Make a tool of the memory of the run's context."""
+    """Make one of the three tools for the memory of the run's context."""
     does, takes, text = _TOOLS[what]
 
     def doing(**arguments: Any) -> Flow[ToolResult]:
@@ -273,13 +273,13 @@ def create_manage_reminder_tool(
 
     A reminder waits for a time in ISO 8601, in the context's zone if it names none, which may recur
     by a rule of RFC 5545; for a cue, words that somebody says; for a tool to be called; or for
-    nothing, and is then due at once. What the model gets wrong, such as a time that is over, it is
-    told in the tool's message.
+    nothing, and is then due at once. The tool's message names the model's mistakes, such as a time
+    in the past.
 
     Args:
         instructions: The text at the end of the tool's description.
-        context, coordinator: Those of every node; see `create_recall_node`.
-        name: What the model calls it.
+        context, coordinator: Options of every node; see `create_recall_node`.
+        name: The tool's name for the model.
 
     Example:
         ```python
@@ -300,15 +300,15 @@ def make_memory_tools(config: NodeConfig) -> list[BaseTool]:
     ]
 
 
-# Searching, and keeping a memory
+# Searching and changing memories
 
 
 def _search_memory(step: Step, wanted: SearchMemory) -> Flow[ToolResult]:
-    """Find memories for a model; what is known of a user are pins and what the user said."""
+    """Find memories for a model; those about a user are pins and the user's own words."""
     memory, query = step.memory, wanted.query
     pins: Sequence[Recollection] = ()
     options: Any = {"limit": wanted.limit, "deduplicate": True, "min_match": 0}
-    question = last_question(step.messages)  # what is asked is no answer
+    question = last_question(step.messages)  # the question is no answer
     options["exclude"] = [] if question is None else [message_key(question, step.config)]
     if wanted.about == "user":
         options["filter"] = {"speaker": {"$ne": "assistant"}}
@@ -337,10 +337,10 @@ def _is_informative(recollection: Recollection) -> bool:
 
 
 def check_change(action: Action, named: object, content: object, *, pins: bool = False) -> None:
-    """Refuse a change that lacks what it needs: an id, or a content unless the change only `pins`.
+    """Refuse a change without the id or the content that it needs; one that only `pins` needs none.
 
     Raises:
-        InvalidInputError: for it, in words for the model.
+        InvalidInputError: for such a change, in words for the model.
     """
     if action == "create" and named is not None:
         raise InvalidInputError(prompts.NO_ID_TO_CREATE)
@@ -354,7 +354,7 @@ def _manage_memory(step: Step, wanted: ManageMemory) -> Flow[ToolResult]:
     """Create, update or delete a memory, as a model decides.
 
     Raises:
-        InvalidInputError: for what cannot be, in words for the model; nothing was changed.
+        InvalidInputError: for an impossible change, in words for the model; nothing was changed.
     """
     memory, action, content, pin = step.memory, wanted.action, wanted.content, wanted.pin
     check_change(action, wanted.id, content, pins=pin is not None)
@@ -382,7 +382,7 @@ def _manage_memory(step: Step, wanted: ManageMemory) -> Flow[ToolResult]:
 
 
 def _create_memory(step: Step, content: str, memory_type: str, *, pin: bool) -> Flow[ToolResult]:
-    """Store what a model notes: as its own word, trusted no further than what it has heard."""
+    """Store a model's note as its own words, trusted no further than the messages before it."""
     memory = step.memory
     trust = yield from trust_in_step(step)
     options: Any = {
@@ -409,10 +409,10 @@ def _create_memory(step: Step, content: str, memory_type: str, *, pin: bool) -> 
 def _update_memory(
     step: Step, old: Recollection, content: str, memory_type: str, *, pin: bool | None
 ) -> Flow[ToolResult]:
-    """Store what is so now, and let it take the place of what was; a pin goes with it.
+    """Store a new content that supersedes an old memory, and move its pin.
 
     Raises:
-        InvalidInputError: if that cannot be; nothing was changed.
+        InvalidInputError: if the memory is not current, or for lack of room; nothing was changed.
     """
     memory, store = step.memory, step.memory.tiered_store
     current = recalling.standing(memory, [old.place])
@@ -420,7 +420,7 @@ def _update_memory(
     if not (yield from invoke(store.run, current)):
         done = yield from invoke(memory.get, _call_key(step))
         if done is not None and done.replaces is not None and done.replaces.handle == handle:
-            text = prompts.MEMORY_UPDATED  # this call did it before, and is carried out again
+            text = prompts.MEMORY_UPDATED  # an earlier try of this call did it
             return text.format(new=bracket_handle(done.handle), old=bracket_handle(handle)), {}
         raise InvalidInputError(prompts.NOT_CURRENT.format(id=bracket_handle(handle)))
     stays_pinned = pin or (pin is None and old.value.get("pinned") is True)
@@ -432,7 +432,7 @@ def _update_memory(
     (new,) = done["noted"]
     move = yield from invoke(memory.truth.supersede, old.key, by=new["key"])
     if stays_pinned:
-        yield from invoke(memory.pin, new["key"])  # the old one's room is free now
+        yield from invoke(memory.pin, new["key"])  # superseding freed the old pin's room
     revised = {"superseded": old.key, "handle": handle, "move": move}
     text = prompts.MEMORY_UPDATED.format(
         new=bracket_handle(new["handle"]), old=bracket_handle(handle)
@@ -444,7 +444,7 @@ def _find_changeable(step: Step, named: str, action: str) -> Flow[Recollection]:
     """Find the memory that a model names and may change.
 
     Raises:
-        InvalidInputError: if there is none or several, or it is not the model's to change.
+        InvalidInputError: if there is none or several, or the model may not change it.
     """
     memory, question = step.memory, last_question(step.messages)
     this = named == THIS and question is not None
@@ -472,7 +472,7 @@ def _find_changeable(step: Step, named: str, action: str) -> Flow[Recollection]:
 
 
 def _handle_and_refusal(memory: MemoryCoordinator, result: StoreResult) -> Flow[tuple[str, str]]:
-    """Return the handle of what was stored, and what a model is told where the gate refused it."""
+    """Return the handle of a stored memory, and the gate's refusal in words for the model."""
     if not result.stored:
         return "", prompts.NOT_STORED.format(reason=result.reason)
     key = str(result.key)
@@ -486,10 +486,10 @@ def _handle_and_refusal(memory: MemoryCoordinator, result: StoreResult) -> Flow[
 
 
 def _manage_reminder(step: Step, wanted: ManageReminder) -> Flow[ToolResult]:
-    """Set, close or put off a reminder, as a model decides.
+    """Set, close or snooze a reminder, as a model decides.
 
     Raises:
-        InvalidInputError: for what cannot be, in words for the model; nothing was changed.
+        InvalidInputError: for an impossible change, in words for the model; nothing was changed.
     """
     memory, action, named = step.memory, wanted.action, wanted.id
     moment = None if wanted.at is None else _parse_moment(wanted.at, memory)
@@ -512,7 +512,7 @@ def _manage_reminder(step: Step, wanted: ManageReminder) -> Flow[ToolResult]:
 
 
 def _close_reminder(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[tuple[str, bool]]:
-    """Close a reminder, and tell whether it was open; what repeats is done until its next time."""
+    """Close a reminder, and tell if it was open; a recurring one is done until its next time."""
     if (yield from invoke(memory.get, named)) is None:
         raise InvalidInputError(prompts.NO_REMINDER.format(id=named))
     shown = _bracketed_id(named)
@@ -564,17 +564,17 @@ def _set_reminder(
 
 
 def _parse_moment(text: str, memory: MemoryCoordinator) -> datetime:
-    """Read a moment in ISO 8601; without a zone it is the context's.
+    """Read a moment in ISO 8601; without a zone it is in the context's.
 
     Raises:
-        InvalidInputError: if it is no moment, or over.
+        InvalidInputError: if it is no moment, or in the past.
     """
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise InvalidInputError(prompts.NO_TIME.format(at=text)) from error
     if moment.tzinfo is None:
-        # what a clock skips in spring is the hour after, also where it is confirmed
+        # a time that clocks skip in spring means an hour later, also in the confirmation
         moment = moment.replace(tzinfo=memory.context.zone).astimezone(UTC)
     if moment < memory.now.replace(second=0, microsecond=0):
         raise InvalidInputError(
@@ -593,4 +593,4 @@ _TOOLS: Final[dict[str, tuple[Callable[..., Flow[ToolResult]], type[BaseModel], 
     "manage": (_manage_memory, ManageMemory, prompts.MANAGE_CONTEXT),
     "remind": (_manage_reminder, ManageReminder, prompts.REMIND_CONTEXT),
 }
-"""What each tool does, what it takes, and what a model is told of it."""
+"""Flow, arguments and description of each tool."""

@@ -1,6 +1,6 @@
-"""Learning from failures, outcomes, what has proven itself, and success: nodes, and an agent.
+"""Nodes and steps of an agent that learn from failures, outcomes and successes, and promote.
 
-Around the calls of a `ToolNode` stand lessons of earlier failures, and reminders.
+`ToolLessons` and `ToolReminders` put lessons and reminders around the calls of a `ToolNode`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
 
 AttemptFinder = Callable[[Any], FailedAttempt | Iterable[FailedAttempt] | None]
-"""What failed, of a graph's state."""
+"""Function that finds failed attempts in a graph's state."""
 Success = str | Callable[[Any], bool | None]
-"""A key of the state, or a function of the state: whether the run succeeded; None is not known."""
+"""A key or a function of the state: True if the run succeeded, False if not, None if unknown."""
 
 MappingSource = str | Callable[[Any], Mapping[str, Any]]
 """A key of the state, or a function of the state, that holds a mapping."""
@@ -52,7 +52,7 @@ MappingSource = str | Callable[[Any], Mapping[str, Any]]
 _NOT_JUDGED = StoreResult(stored=False, reason="the run was not judged a success")
 _MEMORY_FAILED = StoreResult(stored=False, reason="memory failed, as the log tells")
 _NODE_ERROR_KEY = "__pregel_node_error"
-"""Where LangGraph (1.2 and later) puts the `NodeError` that it hands to an error handler."""
+"""Key by which LangGraph (1.2 and later) hands a `NodeError` to an error handler."""
 
 
 def create_reflexion_node(
@@ -65,26 +65,27 @@ def create_reflexion_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "reflexion",
 ) -> Runnable[Any, Update]:
-    """A node that learns from what failed, after a tool node, an evaluator, or as error handler.
+    """Create a node that learns from failures, after tools or an evaluator, or as error handler.
 
-    It keeps what failed, and stores the lessons that a model draws of it. It writes the state key
-    `reflexions`, the keys of the lessons, or without a model of the attempts. A retry of the node
-    stores nothing twice. A call that a person rejected
-    is told from one that failed where the tool node is wrapped by `ToolLessons` or `ToolClock`.
+    It keeps failed attempts, and stores the lessons that a model draws from them. It writes the
+    state key `reflexions`, the keys of the lessons, or without a model of the attempts. A retry of
+    the node stores nothing twice. It tells a call that a person rejected from one that failed if
+    the tool node is wrapped by `ToolLessons` or `ToolClock`.
 
     Args:
         model: A chat model that draws the lessons, by structured output and one request: a lesson
-            for each kind of failure, or none. Without one what failed is evidence: it is kept and
-            shown with the call that worked later, as far as that can have been the cure, and of
-            tool calls nothing else is.
-        attempts: What failed, as a function of the state; all of it is kept. If not given, it is
-            each failed tool call of this turn among `messages`; and where the node is given to
-            `add_node(error_handler=…)`, the exception of the node that failed after its retries.
-        failed: Whether a tool's answer reports a failure, as a function of its message: for tools
+            for each kind of failure, or none. Without a model the attempts are kept as evidence. A
+            failed tool call is then kept only if a later call that worked can have been its cure;
+            it is shown with that call.
+        attempts: A function of the state that returns the failed attempts; all of them are kept.
+            The default is each failed tool call of this turn among `messages`; and where the node
+            is given to `add_node(error_handler=…)`, the exception of the node that failed after
+            its retries.
+        failed: A function of a tool's message that returns True if it reports a failure: for tools
             that return their errors as text.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context, coordinator, name: Those of every node; see `create_recall_node`.
+        context, coordinator, name: Options of every node; see `create_recall_node`.
     """
     node.check_helpers(model, attempts=attempts, failed=failed)
 
@@ -108,19 +109,18 @@ def create_outcome_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "outcome",
 ) -> Runnable[Any, Update]:
-    """A node that credits what the recall node showed with what came of it.
+    """Create a node that credits the memories which the recall node showed with the run's outcome.
 
-    Where the state has `messages`, what the answer took up is credited, and of the others it is
-    noted that they were shown.
-    Each recall is credited once, however often this node is retried. It writes nothing to the
-    state but `credited`, how many memories were.
+    If the state has `messages`, it credits the memories that the answer used, and notes of the
+    others that they were shown. Each recall is credited once, however often this node is retried.
+    The node writes the state key `credited`, the number of credited memories.
 
     Args:
-        success: Whether it succeeded: a key of the state, or a function of it. While that is
+        success: True if the run succeeded: a key of the state, or a function of it. While it is
             None nothing is credited.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context, coordinator, name: Those of every node; see `create_recall_node`.
+        context, coordinator, name: Options of every node; see `create_recall_node`.
     """
     node.check_state_sources(["success"], success=success)
 
@@ -144,19 +144,19 @@ def create_promotion_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "promotion",
 ) -> Runnable[Any, Update]:
-    """A node that promotes what has proven itself, and demotes what has failed since.
+    """Create a node that promotes proven memories, and demotes those that have failed since.
 
     It looks at the whole tenant. It writes the state keys `promoted` and `demoted`, each a list of
     the moves that were made, as JSON; `learning.rollback` takes the `move` of each.
 
     Args:
-        policy: What a memory must have shown; the coordinator's own if not given.
-        model: A chat model that generalises what is promoted; rules do if not given.
+        policy: The evidence that a promotion needs; the coordinator's own if not given.
+        model: A chat model that generalises promoted memories; without one rules do.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context, coordinator, name: Those of every node; see `create_recall_node`.
+        context, coordinator, name: Options of every node; see `create_recall_node`.
     """
-    promotion_rules.promotion_policy(policy)  # refuses what is none
+    promotion_rules.promotion_policy(policy)  # refuses an invalid one
     node.check_helpers(model)
 
     def promote(step: Step) -> Flow[Update]:
@@ -192,22 +192,22 @@ def create_evolution_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "evolution",
 ) -> Runnable[Any, Update]:
-    """A node that remembers an interaction that succeeded, if it was worth it.
+    """Create a node that stores an interaction that succeeded and is important enough.
 
     It writes the state key `evolved`: a mapping of `stored`, `key` and `reason`. A retry of the
     node stores nothing twice.
 
     Args:
-        interaction: What happened, as `learning.evolve` takes it: a key of the state, or a
+        interaction: The interaction, as `learning.evolve` takes it: a key of the state, or a
             function of it.
-        success_metrics: What came of it; likewise.
-        judged: Whether it succeeded; likewise. What is False or None is not remembered. If not
-            given, the metrics alone decide.
+        success_metrics: Its metrics; likewise.
+        judged: True if it succeeded; likewise. With False or None it is not stored. Without this
+            option the metrics alone decide.
         threshold: The importance from which on it is stored, from 0 to 1.
-        extract_entities: Finds who and what its texts are about; see `learning.evolve`.
+        extract_entities: A function that finds people and things in texts; see `learning.evolve`.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context, coordinator, name: Those of every node; see `create_recall_node`.
+        context, coordinator, name: Options of every node; see `create_recall_node`.
     """
     inputs = {"interaction": interaction, "success_metrics": success_metrics}
     node.check_state_sources(inputs, **inputs, judged=judged)
@@ -235,22 +235,22 @@ def create_skill_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "skills",
 ) -> Runnable[Any, Update]:
-    """A node that keeps which tools a run called, and proposes what recurs as a skill.
+    """Create a node that stores the tool calls of a run, and proposes recurring ones as a skill.
 
     It looks at the calls since the last human message, and belongs at the end of a run, after a
-    loop of attempts: each time it is passed counts as a run, a retry does not. It writes the
-    state key `skills`, the keys of the skills whose evidence changed. See `learning.learn_skills`.
+    loop of attempts: each pass counts as a run, a retry does not. It writes the state key `skills`,
+    the keys of the skills whose evidence changed. See `learning.learn_skills`.
 
     Args:
-        success: Whether the run succeeded: a key of the state, or a function of it. While that is
-            None, and where no tool was called, nothing is kept.
+        success: True if the run succeeded: a key of the state, or a function of it. While it is
+            None, and if no tool was called, nothing is stored.
         min_support: Runs that a sequence of calls has to succeed in.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context, coordinator, name: Those of every node; see `create_recall_node`.
+        context, coordinator, name: Options of every node; see `create_recall_node`.
     """
     node.check_state_sources(["success"], success=success)
-    skills.skill_candidates((), min_support=min_support)  # refuses a number that cannot be
+    skills.skill_candidates((), min_support=min_support)  # refuses an invalid number
 
     def learn(step: Step) -> Flow[Update]:
         if (trace := _tool_trace(step, success)) is None:
@@ -263,7 +263,7 @@ def create_skill_node(
 
 
 def _call_attempts(state: Any, attempts: AttemptFinder) -> list[FailedAttempt]:
-    """The failed attempts that a function of the caller's finds."""
+    """Return the failed attempts that a function of the caller's finds."""
     returned: Any = attempts(state)
     failures = (
         [returned] if isinstance(returned, FailedAttempt) else () if returned is None else returned
@@ -272,7 +272,7 @@ def _call_attempts(state: Any, attempts: AttemptFinder) -> list[FailedAttempt]:
 
 
 def _find_failures(step: Step, failed: FailureTest | None, *, every: bool) -> list[FailedAttempt]:
-    """The error of a node, and failed calls: each, or those that a later call speaks for."""
+    """Return the error of a node, and the failed calls: `every` one, or those with a cure."""
     caught = (step.config.get("configurable") or {}).get(_NODE_ERROR_KEY)
     conversation = messages.mark_failures(step.messages, failed)
     failures = [
@@ -292,10 +292,10 @@ def _find_failures(step: Step, failed: FailureTest | None, *, every: bool) -> li
 
 
 def read_success(state: Any, success: Success) -> bool | None:
-    """Tell whether a run succeeded, as its state says; None if that is not known.
+    """Return True if a run succeeded, as its state says; None if that is not known.
 
     Raises:
-        InvalidInputError: for a state without that key, or a judgement that is none.
+        InvalidInputError: for a state without that key, or a value of another type.
     """
     judged = node.read_state(state, success)
     if judged is not None and not isinstance(judged, bool):
@@ -306,7 +306,7 @@ def read_success(state: Any, success: Success) -> bool | None:
 
 
 def _recalled_run(step: Step) -> str:
-    """The run that the recall node noted."""
+    """Return the run that the recall node noted."""
     run = step.read("recalled_run")
     if not run:
         raise errors.InvalidInputError(
@@ -317,7 +317,7 @@ def _recalled_run(step: Step) -> str:
 
 
 def _tool_trace(step: Step, success: Success) -> skills.Trace | None:
-    """Return what this run called; None if nothing, or if it is not known how it ended."""
+    """Return the tool calls of the run; None if it made none, or its success is not known."""
     judged, conversation = read_success(step.state, success), step.messages
     calls = [
         skills.ToolCall(
@@ -329,11 +329,11 @@ def _tool_trace(step: Step, success: Success) -> skills.Trace | None:
     return None if judged is None or not calls else skills.Trace(step.run.id, calls, judged)
 
 
-# An agent learns when its turn is over: what failed, and later a model's lessons
+# An agent learns at the end of its turn: from failures, and later by a model's lessons
 
 
 def credit_outcome(step: Step, run_id: str, *, success: bool) -> Flow[OutcomeReport]:
-    """Credit what a run was shown with how it ended."""
+    """Credit the memories that a run was shown with its outcome."""
     options: Any = {"run_id": run_id, "success": success, **messages.outcome_texts(step.messages)}
     return invoke(step.memory.learning.record_outcome, **options)
 
@@ -346,10 +346,10 @@ def learn_from_turn(
     *,
     judged: bool | None,
 ) -> Flow[list[dict[str, Any]]]:
-    """Keep what of a turn is evidence; where a model is named, let it draw the lessons later.
+    """Store the evidence of a turn; a model, if one is named, draws the lessons later.
 
-    What is returned was learned since it was told last: the model's lessons in a later turn, as
-    is the error where it failed.
+    It returns the results since the last report: the model's lessons come in a later turn, and so
+    does its error.
     """
     memory, conversation = step.memory, messages.mark_failures(step.messages, failed)
     attempts = messages.failed_attempts(conversation, ran)
@@ -380,11 +380,11 @@ def learn_from_turn(
 
 
 HELD_BY_LESSONS: Final = "lessons"
-"""What marks an answer in place of a call that lessons held."""
+"""Mark of an answer in place of a call that lessons held."""
 
 
 class ToolLessons:
-    """Puts lessons beside the errors of a `ToolNode`, and before its calls if that is asked for.
+    """Wrapper of a `ToolNode` that puts lessons before its errors, and may hold repeated calls.
 
     A `ToolNode` is given its two methods, not the object itself: one for `invoke` and one for
     `ainvoke`.
@@ -416,24 +416,24 @@ class ToolLessons:
         coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
         run: Callable[[ToolCallRequest], str | Run | None] | None = None,
     ) -> None:
-        """Say when lessons are given.
+        """Set up the wrapper.
 
         Args:
-            hold_repeats: Do not run a call in just the form in which a lesson says that it failed:
-                answer it with that lesson instead, once for each call, so that the model can think
-                again; not for a failure that passes by itself. The same call after that runs, as
-                does one that has worked in the thread; if it works, it is held by that lesson no
-                more, in no thread. None is held where the state has no `messages`, which tell what
-                was held before, or where the tool's answer is returned directly.
+            hold_repeats: Answer a call in exactly the form that failed in a lesson with that
+                lesson, and do not run it. This happens once for each call, so that the model can
+                think again; not for a failure that passes by itself. The same call after that runs,
+                as does one that has worked in the thread. If it works, that lesson holds it no
+                more, in any thread. No call is held if the state has no `messages`, which tell
+                the calls held before, or if the tool's answer is returned directly.
             with_errors: Put the lessons of a failure before the error that the tool reports.
             lessons: Lessons at most for one call.
             holdout: The share of lessons that a run goes without; see `get_context`. A call
                 without a run gets them all.
             context: Whose memory it is, a `MemoryContext` or a mapping with some of its fields:
-                `{name}` in one stands for `config["configurable"]["name"]`.
-            coordinator: Makes the coordinator from a store and `context`.
-            run: The run that a lesson is shown to, of a request; if not given, what the recall
-                node noted in the state.
+                `{name}` in a field stands for `config["configurable"]["name"]`.
+            coordinator: A function that makes the coordinator from a store and `context`.
+            run: A function of a request that returns the run which a lesson is shown to; by
+                default the run that the recall node noted in the state.
         """
         checks.checked_flag(hold_repeats, "hold_repeats")
         checks.checked_flag(with_errors, "with_errors")
@@ -445,10 +445,10 @@ class ToolLessons:
         self._run = run or (lambda request: node.read_state(request.state, "recalled_run", None))
 
     def _note_started(self, request: ToolCallRequest, ran: str) -> None:
-        """Take note of the digest of each call whose tool has run, whatever came of it."""
+        """Note the digest of a call whose tool has run, also if it failed."""
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[ToolAnswer]:
-        """Run a tool call, with the lessons there are."""
+        """Run a tool call, with its lessons."""
         before = _earlier_calls(request) if self._hold_repeats else []
         if self._hold_repeats and _may_be_held(request, before):
             call = request.tool_call
@@ -458,11 +458,11 @@ class ToolLessons:
                 return _hold_call(request, text, HELD_BY_LESSONS)
         answer = yield from run_tool_call(handler, request, partial(self._note_started, request))
         if not isinstance(answer, ToolMessage) or RAN_KEY not in answer.additional_kwargs:
-            return answer  # a person, or another in the tool's place, answered it
+            return answer  # a person or a guard answered it
         if answer.status != "error":
             if before and before[-1].answer.additional_kwargs.get(HELD_KEY) == HELD_BY_LESSONS:
                 step, call = self._config.step(request.state, request.runtime), request.tool_call
-                with step.tolerate("lessons of a tool call"):  # it is held by these no more
+                with step.tolerate("lessons of a tool call"):  # the lessons hold it no more
                     yield from invoke(
                         step.memory.learning.allow, text_of_call(call), tool=call["name"]
                     )
@@ -490,16 +490,16 @@ class ToolLessons:
 
 
 def _earlier_calls(request: ToolCallRequest) -> list[messages.AnsweredCall]:
-    """The answers in the thread to just this call."""
+    """Return the earlier calls of the thread that equal this one."""
     approach = text_of_call(request.tool_call)
     answered = messages.answered_calls(node.messages_of(request.state))
     return [call for call in answered if call.approach == approach]
 
 
 def _may_be_held(request: ToolCallRequest, before: Sequence[messages.AnsweredCall]) -> bool:
-    """Tell whether a model will see the lesson, and it can be seen that it was not held before.
+    """Tell whether a model will see the lesson, and the state shows that the call was never held.
 
-    What has worked in the thread since is no mistake any more.
+    A call that has worked in the thread is no mistake any more.
     """
     tool = messages.tool_of(request.tool_call)
     if tool is None or getattr(request.tool, "return_direct", False):
@@ -510,7 +510,7 @@ def _may_be_held(request: ToolCallRequest, before: Sequence[messages.AnsweredCal
 
 
 def _hold_call(request: ToolCallRequest, text: str, by: str) -> ToolMessage:
-    """The answer to a call that is not run."""
+    """Answer a call that is not run."""
     call = request.tool_call
     return ToolMessage(
         text,
@@ -522,11 +522,11 @@ def _hold_call(request: ToolCallRequest, text: str, by: str) -> ToolMessage:
 
 
 class ToolReminders:
-    """Raises what is intended before a tool runs: the call is answered with it, once, and not run.
+    """Wrapper of a `ToolNode` that answers a call with its reminders, once, in place of running it.
 
-    The model then thinks again: the same call after that runs, as each reminder is raised at most
-    once. A call that is repeated by itself, after a crash, is held again. Where a tool's answer is
-    returned directly no model would see it, and nothing is raised.
+    The model then thinks again. The same call after that runs, as each reminder is raised at most
+    once. A call that is repeated after a crash is held again. If a tool's answer is returned
+    directly, no model would see it, and nothing is raised.
 
     Example:
         ```python
@@ -551,17 +551,17 @@ class ToolReminders:
         context: Scope | None = None,
         coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     ) -> None:
-        """Say whose intentions are raised.
+        """Set up the wrapper.
 
         Args:
             context: Whose memory it is, a `MemoryContext` or a mapping with some of its fields:
-                `{name}` in one stands for `config["configurable"]["name"]`.
-            coordinator: Makes the coordinator from a store and `context`.
+                `{name}` in a field stands for `config["configurable"]["name"]`.
+            coordinator: A function that makes the coordinator from a store and `context`.
         """
         self._config = node.NodeConfig(context, coordinator)
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[ToolAnswer]:
-        """Run a tool call, unless there is a reminder for before it."""
+        """Run a tool call, unless a reminder holds it."""
         held = yield from hold_for_reminder(
             request, self._config.step(request.state, request.runtime)
         )
@@ -571,9 +571,9 @@ class ToolReminders:
 
 
 def hold_for_reminder(request: ToolCallRequest, step: Step) -> Flow[ToolMessage | None]:
-    """Return what a tool call is answered with if there is a reminder for before it; else None.
+    """Return the answer to a tool call that a reminder holds; None if there is no reminder.
 
-    Where memory fails, the call runs without any.
+    Where memory fails, the call runs without one.
     """
     call: Any = request.tool_call
     if getattr(request.tool, "return_direct", False):

@@ -1,8 +1,8 @@
-"""What the messages of a run tell: calls of tools, those that ran and failed, and their lessons.
+"""Tool calls in the messages of a run: those that ran, those that failed, and their lessons.
 
 A call that a person rejects, answers or changes has an answer as well, and so has one that a guard
-refuses. Their wording does not tell them from a tool's answers: a tool is seen to start, and the
-answer to its call is marked.
+refuses. Their wording does not tell them from a tool's answers. So a watcher notes that a tool
+starts, and the answer to its call is marked.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS, normalise_status
 
 RAN_KEY: Final = "langmem_tiers_ran"
-"""The key, among the answer's `additional_kwargs`, of a digest of the call that ran."""
+"""Key among an answer's `additional_kwargs`: the digest of the call that ran."""
 ToolAnswer: TypeAlias = ToolMessage | Command[Any]
 Handler: TypeAlias = Callable[[ToolCallRequest], Any]
-"""Runs a call: it returns its answer, or where the call is awaited what is awaited for it."""
+"""Function that runs a call: it returns the answer, or an awaitable of it if it is awaited."""
 
 
 class _Watcher(BaseCallbackHandler):
-    """Sees the tool of a call start."""
+    """Callback that notes the start of a call's tool."""
 
     run_inline = True
 
     def __init__(self, call_id: str | None) -> None:
         self._call_id = call_id
         self.started: str | None = None
-        """The digest of the call that ran; None if none did."""
+        """Digest of the call that ran; None if none did."""
 
     def on_tool_start(self, serialized: dict[str, Any], input_str: str, **options: Any) -> None:
         """Note the tool that starts first; it may call others in its turn."""
@@ -68,22 +68,22 @@ register_configure_hook(_watcher, inheritable=False)
 
 
 def call_text(tool: str, args: Mapping[str, Any]) -> str:
-    """A tool call as text: the tool with its arguments."""
+    """Write a tool call as text: the tool with its arguments."""
     arguments = json.dumps(args, ensure_ascii=False, sort_keys=True, default=str)
     return replace_unstorable(f"{tool}({arguments})")
 
 
 def digest(text: str) -> str:
-    """Return a short name for a call's text."""
+    """Return a short hash of a call's text."""
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def run_tool_call(
     handler: Handler, request: ToolCallRequest, note: Callable[[str], None] = lambda _: None
 ) -> Flow[ToolAnswer]:
-    """Run a tool call, mark its answer if the tool ran, and tell `note`.
+    """Run a tool call, mark its answer if the tool ran, and pass the call's digest to `note`.
 
-    Where the call raises, others make an answer of the error, and `note` alone is told.
+    If the call raises, the tool node makes an unmarked answer of the error; `note` is still called.
     """
     call = request.tool_call
     watcher = _Watcher(call["id"])
@@ -102,7 +102,7 @@ def run_tool_call(
 
 
 def _mark_answer(answer: Any, call_id: str | None, ran: str) -> Any:
-    """Return the answer to a call with the mark, in whatever form it comes."""
+    """Mark the answer to a call, in whatever form it comes."""
     if isinstance(answer, ToolMessage):
         return annotate_answer(answer, {RAN_KEY: ran}) if answer.tool_call_id == call_id else answer
     if isinstance(answer, Command) and isinstance(answer.update, dict):
@@ -117,18 +117,18 @@ def _mark_answer(answer: Any, call_id: str | None, ran: str) -> Any:
 
 
 def annotate_answer(answer: ToolMessage, notes: Mapping[str, Any], **changed: Any) -> ToolMessage:
-    """A tool's answer, with notes among its `additional_kwargs`."""
+    """Return a tool's answer with notes among its `additional_kwargs`."""
     kwargs = {**answer.additional_kwargs, **notes}
     return answer.model_copy(update={"additional_kwargs": kwargs, **changed})
 
 
 UNNAMED_TASK = "a task without a name"
 HELD_KEY = "langmem_tiers_held"
-"""Marks the answer to a call that was held, among its `additional_kwargs`."""
+"""Key among an answer's `additional_kwargs`: its call was held, and by what."""
 FAILED_KEY = "langmem_tiers_failed"
-"""Marks an answer that somebody takes for a failure, whatever its status, among its kwargs."""
+"""Key among an answer's `additional_kwargs`: the caller's function takes it for a failure."""
 TAUGHT_KEY = "langmem_tiers_taught"
-"""How many characters of lessons stand before the answer to a call, among its kwargs."""
+"""Key among an answer's `additional_kwargs`: the characters of lessons that stand before it."""
 _TITLE_LENGTH = 200
 """Characters of a question that name its task."""
 WRITE_TODOS: Final = "write_todos"
@@ -140,64 +140,64 @@ _LONGEST_STEP: Final = 200
 
 
 class AnsweredCall(NamedTuple):
-    """A tool call, and what came of it."""
+    """A tool call with its answer."""
 
     call: ToolCall
     answer: ToolMessage
     step: int
-    """The place of the message that asked for it: its calls know nothing of each other."""
+    """Index of the message that asked for it: calls of one message know nothing of each other."""
 
     @property
     def failed(self) -> bool:
-        """Tell whether the tool reported an error, or somebody takes its answer for one."""
+        """Tell whether the tool reported an error, or its answer is marked as a failure."""
         judged = self.answer.additional_kwargs.get(FAILED_KEY)
         return self.answer.status == "error" or bool(judged)
 
     @property
     def held(self) -> bool:
-        """Tell whether the tool was not run, but the call answered with its lesson."""
+        """Tell whether the call was answered with a lesson or a reminder, and its tool not run."""
         return bool(self.answer.additional_kwargs.get(HELD_KEY))
 
     @property
     def ran(self) -> bool:
-        """Tell whether the tool was seen to run, with just these arguments."""
+        """Tell whether the tool was seen to run with exactly these arguments."""
         return bool(self.answer.additional_kwargs.get(RAN_KEY) == digest(self.approach))
 
     @property
     def text(self) -> str:
-        """The tool's answer as text, without the lessons that were put before it."""
+        """Return the tool's answer as text, without the lessons before it."""
         lessons = self.answer.additional_kwargs.get(TAUGHT_KEY, 0)
         return replace_unstorable(str(self.answer.text)[lessons:].strip())
 
     @property
     def error(self) -> str:
-        """Return what the tool said of its failure."""
+        """Return the text of the tool's error."""
         return self.text or "the tool reported an error and nothing else"
 
     @property
     def tool(self) -> str | None:
-        """Return what it was a call of, if a lesson can be of a tool that is so called."""
+        """Return the name of the tool; None if no lesson can be about it."""
         return tool_of(self.call)
 
     @property
     def approach(self) -> str:
-        """Return what was done: the tool with its arguments."""
+        """Return the call as text: the tool with its arguments."""
         return text_of_call(self.call)
 
 
 def text_of_call(call: ToolCall) -> str:
-    """A tool call as text: the tool with its arguments."""
+    """Write a tool call as text: the tool with its arguments."""
     return call_text(call["name"], call["args"])
 
 
 DidRun = Callable[[AnsweredCall], bool]
-"""Tells whether a call that was answered ran."""
+"""Function that tells whether an answered call ran."""
 
 
 def did_run_by_marks(messages: Sequence[BaseMessage]) -> DidRun:
-    """Find which calls ran from their answers.
+    """Return a function that tells from the answers which calls ran.
 
-    A wrapper of the tool node marks the answers of the calls that ran. Where one answer is marked,
+    A wrapper of the tool node marks the answers of the calls that ran. If one answer is marked,
     the marked ones ran; else all ran whose answer does not say that the call was held.
     """
     if any(RAN_KEY in message.additional_kwargs for message in messages):
@@ -206,24 +206,24 @@ def did_run_by_marks(messages: Sequence[BaseMessage]) -> DidRun:
 
 
 StartedCalls = LatestEntries[tuple[str | None, str | None], str]
-"""The digests of calls that ran in this process, by run and call, for answers that others make of a
-tool's error. After a restart none is known: a call without a mark then counts as not run."""
+"""Digests of calls that ran in this process, by run and call. An answer that a tool node makes of
+an error has no mark. After a restart none is known: a call without a mark counts as not run."""
 
 
 def did_run_by_watching(started: StartedCalls, run: str | None) -> DidRun:
-    """Find which calls ran where all are watched: those marked, and those seen to start."""
+    """Return a function that tells which watched calls ran: those marked, those seen to start."""
     return lambda call: call.ran or started.get((run, call.call["id"])) == digest(call.approach)
 
 
 FailureTest = Callable[[ToolMessage], bool]
-"""Tells whether a tool's answer reports a failure, whatever its status."""
+"""Function that tells whether a tool's answer reports a failure, whatever its status."""
 
 
 def mark_failures(messages: Sequence[Any], failed: FailureTest | None) -> list[BaseMessage]:
-    """The messages, with a mark on those answers of tools that report a failure as `failed` says.
+    """Return the messages; those answers of tools are marked that `failed` takes for a failure.
 
     Raises:
-        InvalidTypeError: if it says neither True nor False.
+        InvalidTypeError: if `failed` returns neither True nor False.
     """
     converted = convert_to_messages(messages)
     for place, message in enumerate(converted):
@@ -238,10 +238,10 @@ def mark_failures(messages: Sequence[Any], failed: FailureTest | None) -> list[B
 
 
 def failed_attempts(messages: Sequence[Any], ran: DidRun | None = None) -> list[FailedAttempt]:
-    """Every tool call that failed since the last human message, with what worked later, if known.
+    """Return each tool call that failed since the last human message, with its cure, if known.
 
-    What worked is what `find_cure` says. The task is what the human asked for. A call that did not
-    run has not failed: somebody rejected it, or answered it in the tool's place.
+    `find_cure` finds the later call that worked. The task is what the human asked for. A call that
+    did not run has not failed: somebody rejected it, or answered it in the tool's place.
     """
     converted = convert_to_messages(messages)
     calls, attempts = turn_calls(converted, ran), list[FailedAttempt]()
@@ -286,7 +286,7 @@ def answered_calls(messages: Sequence[BaseMessage]) -> Iterator[AnsweredCall]:
 
 
 def open_failures(messages: Sequence[BaseMessage]) -> list[Signature]:
-    """Return what failed since the last human message and has not worked since, newest first."""
+    """Return this turn's failures whose tool has not worked since, newest first."""
     worked: set[str] = set()
     failures: dict[Signature, None] = {}
     for call in reversed(turn_calls(messages)):
@@ -298,19 +298,19 @@ def open_failures(messages: Sequence[BaseMessage]) -> list[Signature]:
 
 
 def last_failure(messages: Sequence[BaseMessage]) -> Signature | None:
-    """Find what failed last since the last human message, whatever has worked since."""
+    """Return the last failure since the last human message, whatever has worked since."""
     failed = (call for call in reversed(turn_calls(messages)) if call.failed)
     return next((signature(call.text, tool=call.tool) for call in failed), None)
 
 
 def pending_calls(messages: Sequence[BaseMessage]) -> list[ToolCall]:
-    """The tool calls of the last message."""
+    """Return the tool calls of the last message."""
     last = messages[-1] if messages else None
     return list(last.tool_calls) if isinstance(last, AIMessage) else []
 
 
 def tool_of(call: ToolCall) -> str | None:
-    """The tool of a call; None if no lesson can be of a tool so called: a model calls any name."""
+    """Return the tool of a call; None if no lesson can be about it: a model may call any name."""
     tool = call["name"]
     named = (
         tool == replace_unstorable(tool) and 0 < len(tool.encode()) <= checks.MAX_NAMESPACE_BYTES
@@ -319,9 +319,9 @@ def tool_of(call: ToolCall) -> str | None:
 
 
 def outcome_texts(messages: Sequence[BaseMessage]) -> dict[str, str]:
-    """Return the last question, and what was answered and called since.
+    """Return the last question, and the answers and calls since; empty if there are none.
 
-    It is for `learning.record_outcome`. Nothing, if nothing was.
+    They are options of `learning.record_outcome`.
     """
     turn = [message for message in turn_messages(messages) if isinstance(message, AIMessage)]
     parts = [text_of(message) for message in turn]
@@ -332,13 +332,13 @@ def outcome_texts(messages: Sequence[BaseMessage]) -> dict[str, str]:
 
 
 def task_of(messages: Sequence[BaseMessage]) -> str:
-    """Return what the last human message asks for, shortened to a title."""
+    """Return the text of the last human message, shortened to a title."""
     asked = " ".join(text_of(last_question(messages)).split())
     return replace_unstorable(asked[:_TITLE_LENGTH]) or UNNAMED_TASK
 
 
 def todo_steps(content: str, messages: Sequence[BaseMessage]) -> list[str]:
-    """The tool calls that worked since `write_todos` put a todo in progress."""
+    """Return the tool calls that worked since `write_todos` put a todo in progress, as texts."""
     steps: list[str] = []
     status = None
     for call in executed_calls(messages):
@@ -352,7 +352,7 @@ def todo_steps(content: str, messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def _todo_status(args: Mapping[str, Any], content: str) -> str | None:
-    """Return what a call of `write_todos` says of a todo."""
+    """Return the status that a call of `write_todos` gives a todo; None if it gives none."""
     todos = args.get("todos")
     entries = (
         [entry for entry in todos if isinstance(entry, Mapping)] if isinstance(todos, list) else []
@@ -364,11 +364,11 @@ def _todo_status(args: Mapping[str, Any], content: str) -> str | None:
 
 
 _LESSONS_KEY: Final = "langmem_tiers_lessons"
-"""The key, among an answer's kwargs, of the keys of the lessons that stand before it."""
+"""Key among an answer's `additional_kwargs`: the keys of the lessons that stand before it."""
 
 
 def untaught_failures(messages: Sequence[BaseMessage], ran: DidRun) -> list[AnsweredCall]:
-    """Find the calls that ran and failed since the model spoke last, and are not taught yet."""
+    """Find the calls that ran and failed since the model's last message and have no lessons yet."""
     latest = messages_since(messages, lambda message: isinstance(message, AIMessage))
     return [
         call
@@ -378,7 +378,7 @@ def untaught_failures(messages: Sequence[BaseMessage], ran: DidRun) -> list[Answ
 
 
 def taught_keys(messages: Sequence[BaseMessage]) -> set[str]:
-    """Return the keys of the lessons that answers of this turn teach already."""
+    """Return the keys of the lessons that stand before answers of this turn."""
     key_lists = (
         message.additional_kwargs.get(_LESSONS_KEY, ()) for message in turn_messages(messages)
     )
@@ -386,7 +386,7 @@ def taught_keys(messages: Sequence[BaseMessage]) -> set[str]:
 
 
 def prepend_lessons(error: ToolMessage, lessons: Sequence[memory.Recollection]) -> ToolMessage:
-    """The error, with the lessons before it."""
+    """Return the error with the lessons before it."""
     if not lessons:
         return error
     text = f"{recalled_text((), lessons)}\n"
@@ -401,7 +401,7 @@ def prepend_lessons(error: ToolMessage, lessons: Sequence[memory.Recollection]) 
 def add_lessons(
     messages: Sequence[Any], lessons: Mapping[str | None, Sequence[memory.Recollection]]
 ) -> list[Any]:
-    """Put lessons before the answers that they belong to, by id, and return the messages."""
+    """Return the messages with lessons before the answers that they belong to, by id."""
     return [
         prepend_lessons(message, lessons.get(message.id, ()))
         if isinstance(message, ToolMessage)

@@ -1,6 +1,6 @@
 """TieredMemoryMiddleware: memory for an agent made by `create_agent`.
 
-What the turn of an agent is shown is found once, and the same at each call of its model.
+It finds the memories of a turn once, and shows the same at each call of the agent's model.
 """
 
 from __future__ import annotations
@@ -59,52 +59,52 @@ from langmem_tiers.remind.intentions import Intention, Predicates, Reminder, Sta
 from langmem_tiers.remind.prompted import SESSION_STARTS
 
 _TURNS: Final = 256
-"""The number of turns, the latest, whose memories are kept; those of others are read again."""
+"""Number of the latest turns whose memories are kept; those of others are read again."""
 MOST_DELIVERED: Final = 10
-"""Reminders at most that were due before and are shown until they are done: our own choice."""
+"""Delivered reminders at most that are shown until they are done: our own choice."""
 
 
 class AgentTurn(TypedDict):
-    """A turn in an agent's state; its question is found where it begins.
+    """A turn in an agent's state, with its question.
 
     Later the question may be gone: a summary takes its place, or the model sees other messages.
     """
 
     run: str
-    """The run that its memories are credited by."""
+    """Run by which its memories are credited."""
     message_id: str | None
-    """The id of the human message that it answers."""
+    """Id of the human message that it answers."""
     asked: str
-    """The part of that message that is a question to memory."""
+    """Part of that message that is a question to memory."""
     name: NotRequired[str]
-    """The name of who asks, if the message bears one."""
+    """Name of the person who asks, if the message has one."""
     begins: bool
     """True if it is the first turn of its thread."""
     shown: NotRequired[list[list[Any]]]
-    """The places of the memories that a model was shown, best first, as `[namespace, key]`."""
+    """Places of the memories that a model was shown, best first, as `[namespace, key]`."""
     reminds: NotRequired[bool]
-    """True if the turn is shown what is due as well."""
+    """True if the turn is shown reminders as well."""
     pins: NotRequired[bool]
-    """True if it is shown what is pinned."""
+    """True if it is shown pins."""
 
 
 class TurnMemories(NamedTuple):
-    """The memories and reminders that a turn is shown from its first call of the model on."""
+    """Memories and reminders that a turn is shown from its first call of the model on."""
 
     memories: Sequence[Recollection] = ()
     pinned: Sequence[Recollection] = ()
     due: Sequence[Reminder] = ()
     reminds: bool = False
-    """True if it is reminded of anything, due now or before."""
+    """True if it has reminders, due now or delivered before."""
     text: str = ""
-    """The same as text for a prompt, identical at each call."""
+    """All of these as text for a prompt, identical at each call."""
 
 
 def current_turn(step: Step) -> AgentTurn:
-    """Find the turn that a state is in: the one that it tells of, or a new one if that has ended.
+    """Return the turn of a state: the one that it holds, or a new one if that has ended.
 
-    A turn goes on while its message is the last of a human. It also goes on where a summary has
-    taken the place of all that humans said.
+    A turn goes on while its message is the last of a human. It also goes on if a summary has taken
+    the place of all human messages.
     """
     before: AgentTurn | None = step.read("recalled_run")
     question = node.last_question(step.messages)
@@ -124,7 +124,7 @@ def current_turn(step: Step) -> AgentTurn:
 
 
 def question_messages(messages: Sequence[BaseMessage], noted: AgentTurn) -> Sequence[BaseMessage]:
-    """Find the message that a turn answers, which a summary may have taken the place of."""
+    """Return the message that a turn answers, made anew if a summary has taken its place."""
     if noted["message_id"] is None:
         return ()
     about = [message for message in messages if message.id == noted["message_id"]]
@@ -145,19 +145,19 @@ except ImportError as error:
     ) from error
 
 ModelHandler: TypeAlias = Callable[[ModelRequest[Any]], Any]
-"""Calls the model: it returns its answer, or where the call is awaited what is awaited for it."""
+"""Function that calls the model: it returns the answer, or an awaitable of it if it is awaited."""
 
 
 _CALLS: Final = 1024
-"""The number of calls, the latest, that this process knows to have run."""
+"""Number of the latest calls that this process knows to have run."""
 
 
 class AgentLessons(ToolLessons):
-    """Lessons around the tool calls of an agent; they know which of its tools ran."""
+    """Lessons around the tool calls of an agent, with a record of the calls that ran."""
 
     def __init__(self, config: NodeConfig, **options: Any) -> None:
-        """Set up, for the memory that the agent uses; `options` are `ToolLessons`'."""
-        # the model's next call adds those of errors, whoever made the answer
+        """Set up the lessons of the agent's memory; `options` are those of `ToolLessons`."""
+        # the model's next call adds the lessons of errors, whoever made the answer
         super().__init__(**options, with_errors=False, run=_run_of_call)
         self.calls, self._config = said.StartedCalls(_CALLS), config
 
@@ -167,44 +167,43 @@ class AgentLessons(ToolLessons):
 
 
 def _run_of_call(request: ToolCallRequest) -> Run | None:
-    """The run that a tool call belongs to."""
+    """Return the run that a tool call belongs to."""
     noted: AgentTurn | None = read_state(request.state, "recalled_run", None)
     return None if noted is None else Run(noted["run"])
 
 
 class TieredMemoryState(AgentState[Any]):
-    """An agent's state, with what the middleware knows of this turn."""
+    """State of an agent, with the middleware's record of the turn."""
 
     recalled_turn: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
-    """The name its memories are kept under, and no more: streams show the whole state."""
+    """Name under which the turn's memories are kept; no more, as streams show the whole state."""
     recalled_run: NotRequired[Annotated[AgentTurn, PrivateStateAttr]]
-    """The turn; the checkpoint keeps it too, as a resumed agent is still in the same turn."""
+    """The turn; the checkpoint keeps it, as a resumed agent is still in the same turn."""
     memory_heard: NotRequired[Annotated[HeardTurn, PrivateStateAttr]]
-    """The words heard; the checkpoint keeps them too, so that a later turn stores what is left."""
+    """Messages heard; the checkpoint keeps them, so that a later turn stores the pending ones."""
     memory_begun: NotRequired[Annotated[None, PrivateStateAttr, ParentTask]]
-    """Always None; reading it notes the run around this one."""
+    """None; reading it notes the run around this one."""
     memory_errors: NotRequired[dict[str, str]]
-    """What the turn goes without as Postgres or a model failed: the error of what was to be
-    done."""
+    """Errors of Postgres or a model after which the turn went on, by the task that failed."""
     revised: NotRequired[list[dict[str, Any]]]
-    """What the model took back (`retracted`) or replaced (`superseded`) by its tools: the key, the
-    handle, and the `move`, which `learning.rollback` undoes."""
+    """Memories that the model took back (`retracted`) or replaced (`superseded`) by its tools: the
+    key, the handle, and the `move`, which `learning.rollback` undoes."""
     reminded: NotRequired[list[dict[str, Any]]]
-    """What it did to reminders: the `action`, and the `id`."""
+    """Changes of reminders by the model: the `action`, and the `id`."""
     learned: NotRequired[list[dict[str, Any]]]
-    """What was learned, by a model in earlier turns: its key, if it is `quarantined`, and why."""
+    """Lessons, a model's from earlier turns: the key, if it is `quarantined`, and the `reason`."""
 
 
 class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
-    """The memory of an agent: it recalls, reminds, remembers and learns.
+    """Memory of an agent: it recalls, reminds, remembers and learns.
 
-    What matters for the user's message, and what is due of that which was intended, is shown to the
-    model: in the system message of the request, never among the saved messages, and the same for a
-    whole turn, however many tools are called in it. When a tool has failed, what was learned from
-    that failure before stands in its answer. It remembers what was said before the model answers,
-    whatever becomes of the turn, and the answer when the agent is done. The memory is that of the
-    store the agent was created with. The run's context, a `MemoryContext` or a mapping with its
-    fields, says whose memory it is; the arguments here come before it.
+    It shows the model the memories that matter for the user's message, and the reminders that are
+    due: in the system message of the request, never among the saved messages, and the same for a
+    whole turn, however many tools are called in it. When a tool has failed, the lessons about that
+    failure stand in its answer. The user's messages are stored before the model answers, whatever
+    becomes of the turn; the answer is stored when the agent is done. The middleware uses the store
+    that the agent was created with. The run's context, a `MemoryContext` or a mapping with its
+    fields, says whose memory it is; the arguments here take precedence.
 
     Example:
         ```python
@@ -243,27 +242,28 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
         **options: Unpack[RecallOptions],
     ) -> None:
-        """Say what it does.
+        """Set up the middleware.
 
         Args:
-            recall: Show the model what matters and does not stand among the messages.
-            remember: Store what was said; see `create_remember_node`.
-            remind: Show what is due or whose topic comes up, and answer a tool call that something
-                is intended before with that, once; or the predicates of the state, by name.
+            recall: Show the model memories that matter and do not stand among the messages.
+            remember: Store the messages; see `create_remember_node`.
+            remind: Show reminders that are due or whose topic comes up, and answer a tool call once
+                with the reminders for it; or a mapping of the state's predicates, by name.
             tools: Give the model `search_memory`, `manage_memory` and `manage_reminder`.
             lessons: Lessons at most that a failure brings; 0 for none.
             hold_repeats: Answer a call that a lesson names with that lesson; see `ToolLessons`.
-            outcome: Whether the turn succeeded, as a function of the agent's state; None is not
-                known. What the turn was shown is credited with it.
-            reflect: True keeps what failed with the call that worked later. A chat model draws
-                lessons as well, after the answer, by one request a turn at most: from what failed,
-                what `outcome` calls a failure, and a message that may correct an answer.
-            failed: Whether a tool's answer reports a failure, as a function of its message.
+            outcome: A function of the agent's state that returns True if the turn succeeded, None
+                if that is not known. The memories that the turn was shown are credited with it.
+            reflect: True keeps failed calls with the call that worked later. A chat model draws
+                lessons as well, after the answer, by one request a turn at most: from failed calls,
+                from a turn that `outcome` calls a failure, and from a message that may correct an
+                answer.
+            failed: A function of a tool's message that returns True if it reports a failure.
             holdout: The share of memories that each turn goes without; see `get_context`.
             on_error: `continue` goes on without memory where Postgres, an embedding or a chat model
                 fails, and tells the log, the stream and `memory_errors`; or `raise`.
-            context, coordinator: Those of every node; see `create_recall_node`.
-            options: Those of `get_context`; `limit` is 5 and `deduplicate` True if not given.
+            context, coordinator: Options of every node; see `create_recall_node`.
+            options: Options of `get_context`; `limit` is 5 and `deduplicate` True by default.
         """
         super().__init__()
         self._remember, self._remind = remember, remind is not False
@@ -284,7 +284,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     def _before_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
-        """Note the turn's subject and what was said, while it stands among the messages."""
+        """Note the turn's question and messages while they are in the state."""
         step, update = self._config.step(state, runtime), Update()
         noted = current_turn(step)
         if noted != step.read("recalled_run"):
@@ -296,7 +296,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     def _wrap_model_call(
         self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
-        """Show the model what the turn recalls, what is due, and what the last failure taught."""
+        """Show the model the turn's memories and reminders, and the lessons of the last failure."""
         step = self._config.step(request.state, request.runtime)
         before: AgentTurn | None = step.read("recalled_run")
         noted = before or current_turn(step)
@@ -308,7 +308,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         seeing: Any = {"system_message": with_recalled(request.system_message, turn.text)}
         if lessons:
             seeing["messages"] = said.add_lessons(request.messages, lessons)
-        if type(request.model).bind_tools is BaseChatModel.bind_tools:  # it cannot call any
+        if type(request.model).bind_tools is BaseChatModel.bind_tools:  # it can call no tool
             seeing["tools"] = [tool for tool in request.tools if tool not in self.tools]
         call = partial(handler, request.override(**seeing))
         response = yield Ask(call, call)
@@ -331,7 +331,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     def _wrap_tool_call(
         self, request: ToolCallRequest, handler: said.Handler
     ) -> Flow[said.ToolAnswer]:
-        """Run a tool call, unless there is a reminder for before it, or it failed before."""
+        """Run a tool call, unless a reminder or a lesson holds it."""
         if self._remind:
             step = self._config.step(request.state, request.runtime)
             held = yield from hold_for_reminder(request, step)
@@ -342,7 +342,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     def _after_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
-        """Credit what was shown, learn from failures, and remember what was said, if asked to."""
+        """Credit the shown memories, learn from failures, and store the answer, if asked to."""
         step = self._config.step(state, runtime)
         noted: AgentTurn | None = step.read("recalled_run")
         heard, judged, own = step.read(HEARD_KEY), None, step
@@ -351,7 +351,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             speakers.unanswered_messages(step.messages),
         )
         if heard is not None and heard["whose"] != asdict(step.memory.context):
-            whose = MemoryContext(**heard["whose"])  # who began the turn
+            whose = MemoryContext(**heard["whose"])  # the user who began the turn
             own = replace(step, memory=self._config.memory(runtime, whose))
         with step.tolerate("outcome"):  # it may ask a model
             if noted is not None and self._outcome is not None:
@@ -363,7 +363,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             with step.tolerate("reflect"):
                 done["learned"] += yield from learn_from_turn(own, self._did_run(noted), **learning)
         if self._remember:
-            shown = self._kept_turn(step) or TurnMemories()  # what repeats it is no news
+            shown = self._kept_turn(step) or TurnMemories()  # repeating it is no evidence
             recalled = [
                 *shown.memories,
                 *shown.pinned,
@@ -376,7 +376,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         left = ended.get(HEARD_KEY, heard or {}).get("left")
         update = step.errors(same_turn=True, mended=None if left else "remember") | ended
         for kind, changes in done.items():
-            if changes or step.read(kind):  # what an earlier turn did gives way
+            if changes or step.read(kind):  # the changes of an earlier turn give way
                 update[kind] = changes
         return update or None
 
@@ -386,15 +386,15 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     after_agent, aafter_agent = both(_after_agent)
 
     def _kept_turn(self, step: Step) -> TurnMemories | None:
-        """Return what this run shows in its turn; None if that is gone, or not known yet."""
+        """Return the kept memories of this run's turn; None if they are gone, or not found yet."""
         return self._turns.get(str(step.read("recalled_turn")))
 
     def _find_memories(
         self, step: Step, seen: Sequence[BaseMessage], run: Run, noted: AgentTurn
     ) -> Flow[TurnMemories]:
-        """Find what a turn is shown, or what its first call found, read again.
+        """Find the memories and reminders of a turn, or read again those of its first call.
 
-        What the model has `seen` among the messages is not shown as well.
+        Memories of messages that the model has `seen` are left out.
         """
         memory, question = step.memory, noted["asked"]
         about = question_messages(step.messages, noted)
@@ -418,7 +418,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             )
             if noted.get("pins", needed):
                 pinned[:] = yield from invoke(memory.pinned)
-        # What is to be reminded of is no memory beside that: it is told when it is due.
+        # A reminder is no memory beside these: it is shown when it is due.
         others = [item for item in recalled if item.memory_type != PROSPECTIVE]
         lessons = [item for item in others if item.memory_type in (REFLEXION, ATTEMPT)]
         raised = [reminder.place for reminder in due]
@@ -434,7 +434,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     def _reminders(
         self, step: Step, question: str, run: Run, noted: AgentTurn
     ) -> Flow[tuple[Sequence[Reminder], Sequence[Intention]]]:
-        """Raise what is due for a turn, leased until the model has answered; and what still stands.
+        """Raise the turn's due reminders, leased until the model answers; return open ones as well.
 
         An intention that waits for a session to start is due in the first turn of a thread.
         """
@@ -457,7 +457,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         return due, standing
 
     def _did_run(self, noted: AgentTurn | None) -> said.DidRun:
-        """Tell which tool calls ran: each of them passes by here."""
+        """Return a function that tells which calls ran: each passes through this middleware."""
         return said.did_run_by_watching(
             self._tool_lessons.calls, None if noted is None else noted["run"]
         )

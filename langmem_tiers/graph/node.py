@@ -1,7 +1,7 @@
-"""What nodes, tools and middleware stand on.
+"""Shared parts of nodes, tools and middleware.
 
-How a flow is driven where its caller stands, whose memory a run uses, what a step of a run reads of
-its state, how it goes on where its memory fails, and how a node is made of it.
+They drive a flow for its caller, find the memory of a run, read the state of a step, let a run go
+on where its memory fails, and make a node of a flow.
 """
 
 from __future__ import annotations
@@ -40,36 +40,36 @@ T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 Update: TypeAlias = dict[str, Any]
-"""What a node writes to the state."""
+"""Keys that a node writes to the state."""
 
 _log = logging.getLogger(__name__)
 
 
 class LatestEntries(dict[K, V]):
-    """The latest that was noted, by name, up to a number of them; several threads may use it."""
+    """Dictionary of the latest entries, up to a number of them; several threads may use it."""
 
     def __init__(self, most: int) -> None:
-        """Begin with none."""
+        """Begin empty; `most` is the number of entries to keep."""
         super().__init__()
         self._most = most
 
     def add(self, key: K, value: V) -> None:
-        """Note something, in place of the oldest if there are too many; noted again, it is new."""
+        """Set an entry as the newest, and drop the oldest of too many."""
         self.pop(key, None)
         self[key] = value
         for oldest in list(self)[: -self._most]:
             self.pop(oldest, None)
 
 
-# A flow, driven where its caller stands
+# Driving a flow for a blocking or an awaiting caller
 
 
 class FlowDriver:
-    """Drives a flow that does nothing but ask, where its caller stands.
+    """Driver of flows that yield nothing but `Ask`, for blocking and awaiting callers.
 
-    What it asks for are verbs, each of which is a unit of work, and what the graph handed over. No
-    thread and no connection is held meanwhile, however long a model takes. Whatever ends the
-    asking, an interruption as well, is raised where the flow asked.
+    Such a flow asks verbs, each of which is a unit of work, and functions that the graph handed
+    over. No thread and no connection is held meanwhile, however long a model takes. An error that
+    ends an `Ask`, also an interrupt, is raised in the flow at that `Ask`.
     """
 
     def run(self, asking: Flow[T]) -> T:
@@ -83,7 +83,7 @@ class FlowDriver:
 
 @dataclass(frozen=True, slots=True)
 class _AskSession:
-    """What such a flow is driven on: there is nothing to end."""
+    """Session of a flow that only asks: it has no transaction to end."""
 
     ask: Callable[[Any], Any]
 
@@ -98,7 +98,7 @@ DRIVER = FlowDriver()
 
 
 def invoke(verb: Callable[P, T], *args: P.args, **options: P.kwargs) -> Flow[T]:
-    """Ask a verb: itself where the flow blocks, where it is awaited its twin with an `a`.
+    """Call a method; where the flow is awaited, call its twin with an `a` before the name.
 
     Example:
         ```python
@@ -107,7 +107,7 @@ def invoke(verb: Callable[P, T], *args: P.args, **options: P.kwargs) -> Flow[T]:
     """
     method: Any = verb
 
-    def twin() -> Any:  # it is looked up only where the flow is awaited
+    def twin() -> Any:  # only an awaited flow looks it up
         return getattr(method.__self__, f"a{method.__name__}")(*args, **options)
 
     answer = yield Ask(partial(verb, *args, **options), twin)
@@ -117,7 +117,7 @@ def invoke(verb: Callable[P, T], *args: P.args, **options: P.kwargs) -> Flow[T]:
 def both_forms(
     made: Callable[P, Flow[T]],
 ) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:
-    """The two forms, one that blocks and one that is awaited, of a function that makes a flow."""
+    """Return the blocking and the awaited form of a function that makes a flow."""
 
     @wraps(made)
     def call(*args: P.args, **options: P.kwargs) -> T:
@@ -130,14 +130,14 @@ def both_forms(
     return call, acall
 
 
-# Whose memory a run uses
+# Finding the memory of a run
 
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _BETWEEN = re.compile(r"\}([^{}]*)(?=\{)")
-"""What stands between two placeholders."""
+"""Matches the text between two placeholders."""
 _COORDINATORS: Final = 256
-"""The number of contexts, the latest, whose coordinators are kept: our own choice."""
+"""Number of the latest contexts whose coordinators are kept: our own choice."""
 _SCOPE = tuple(label.name for label in fields(MemoryContext))
 OUTSIDE_GRAPH = (
     "a node runs in a graph: add it with builder.add_node('name', node), compile with "
@@ -145,26 +145,26 @@ OUTSIDE_GRAPH = (
 )
 
 Scope: TypeAlias = MemoryContext | Mapping[str, str]
-"""A context, or some of its fields; `{name}` in one is `config["configurable"]["name"]`."""
+"""A context, or some of its fields; `{name}` in a field is `config["configurable"]["name"]`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """How the runs of a node, a middleware or a tool find their memory, and go on without it."""
+    """Settings by which a node, a middleware or a tool finds its memory, and goes on without it."""
 
     scope: Scope | None = None
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator
     name: str = ""
     on_error: str = "continue"
     lenient: Literal["continue", "tell"] = "continue"
-    """The `on_error` by which a run goes on: a hook tells of every error, a node raises some."""
+    """Value of `on_error` by which a run goes on: a hook reports all errors, a node raises some."""
     _made: LatestEntries[MemoryContext, MemoryCoordinator] = field(
         default_factory=lambda: LatestEntries(_COORDINATORS), init=False, compare=False, repr=False
     )
-    """What one `coordinator` made: a copy with another has its own."""
+    """Coordinators that `coordinator` made; a copy of this config with another one has its own."""
 
     def __post_init__(self) -> None:
-        """Refuse what names nobody, and an `on_error` that there is not."""
+        """Refuse a scope that names nobody, and an unknown `on_error`."""
         checks.checked_choice(self.on_error, (self.lenient, "raise"), "on_error")
         scope = self.scope
         if scope is not None and not isinstance(scope, MemoryContext | Mapping):
@@ -182,7 +182,7 @@ class NodeConfig:
     def node(
         self, body: Callable[[Step], Flow[Update]], keys: Sequence[str] = ()
     ) -> Runnable[Any, Update]:
-        """Make a node for `invoke` and `ainvoke` of one flow; the state has to have the keys."""
+        """Make a node for `invoke` and `ainvoke` from a flow; the state has to have the `keys`."""
 
         def update(state: Any, config: RunnableConfig) -> Flow[Update]:
             check_keys(config, *keys)
@@ -204,7 +204,7 @@ class NodeConfig:
         return Step(memory, state, config, runtime, self)
 
     def memory(self, runtime: Any, context: MemoryContext) -> MemoryCoordinator:
-        """Return the coordinator of a context in a run: the one of earlier runs on its store."""
+        """Return the coordinator of a context, which runs on the same store share."""
         store, coordinator = checked_store(runtime.store), self._made.get(context)
         if coordinator is None or coordinator.tiered_store is not store:
             coordinator = self.coordinator(store, context=context)
@@ -212,11 +212,11 @@ class NodeConfig:
         return coordinator
 
     def context(self, run_context: Any, config: RunnableConfig) -> MemoryContext:
-        """Find who asks: the run's context, and over it what is named; else the thread's session.
+        """Return the run's context; the fields of `scope` take precedence.
 
-        A run in a thread that names no session is in the session that is called as the thread is.
-        What an application adds to a context of its own stays with it: coordinators and
-        checkpoints are kept by these labels.
+        If no session is named, the session has the name of the run's thread. Fields that an
+        application adds to a context class of its own are left out: coordinators and checkpoints
+        are kept by these labels.
         """
         if type(run_context) is MemoryContext and self.scope is None:
             if run_context.session_id is None and (thread := thread_of(config)) is not None:
@@ -232,7 +232,7 @@ class NodeConfig:
         return MemoryContext(**labels)
 
     def labels(self, run_context: Any, config: RunnableConfig) -> dict[str, Any]:
-        """The same, as far as it is said: a run that goes on may name nobody again."""
+        """Return the labels of the context that are named: a resumed run may name none again."""
         named = {
             name: fill_template(text, config) for name, text in _context_labels(self.scope).items()
         }
@@ -242,17 +242,17 @@ class NodeConfig:
 
 
 def thread_of(config: RunnableConfig) -> str | None:
-    """The thread that a run is in; None if it names none."""
+    """Return the thread that a run is in; None if it names none."""
     thread = (config.get("configurable") or {}).get("thread_id")
     return None if thread is None else str(thread) or None
 
 
 def checked_template(text: str) -> str:
-    """A text whose braces are all `{name}`, with a sign between any two.
+    """Return the text if its braces are all `{name}`, with a sign between any two.
 
     Raises:
-        InvalidInputError: for any other brace, which would stand for everybody; and for two without
-            a sign between them, which would stand for the same in two ways.
+        InvalidInputError: for any other brace, which would stand for everybody; and for two
+            placeholders without a sign between them, whose values cannot be told apart.
     """
     if not isinstance(text, str):
         raise InvalidTypeError(f"a label is a string, such as '{{user_id}}', not {short(text)}")
@@ -271,20 +271,20 @@ def checked_template(text: str) -> str:
 
 
 def _separators(text: str) -> set[str]:
-    """The characters of a text by which two values can be told apart, once they hold none."""
+    """Return the characters of a text that separate two values, if these are free of them."""
     return {char for char in text if not (char.isascii() and char.isalnum()) and char != "%"}
 
 
 def fill_template(
-    text: str, config: RunnableConfig, written: Callable[[str], str] = lambda name: name
+    text: str, config: RunnableConfig, render: Callable[[str], str] = lambda name: name
 ) -> str:
-    """A text with each `{name}` replaced by that value of `config["configurable"]`.
+    """Replace each `{name}` in a text by that value of `config["configurable"]`.
 
-    Of several, each is written without the signs between them (`%2D` for `-`), so that different
-    values never make the same text. `written` makes of each what stands there.
+    Of several values, each has the signs between them escaped (`%2D` for `-`), so that different
+    values never make the same text. `render` makes the text that stands for a value.
 
     Raises:
-        InvalidInputError: if there is no such value.
+        InvalidInputError: if the run has no such value.
     """
     checked_template(text)
     configurable = config.get("configurable") or {}
@@ -299,7 +299,7 @@ def fill_template(
             )
             needed = f"config['configurable'][{match[1]!r}]"
             raise InvalidInputError(f"{text!r} needs {needed}, and the run has {named}")
-        return written(str(label).translate(escaped))
+        return render(str(label).translate(escaped))
 
     return _PLACEHOLDER.sub(value, text)
 
@@ -309,7 +309,7 @@ def _percent_encode(sign: str) -> str:
 
 
 def checked_store(store: object) -> TieredStore:
-    """The store of a graph.
+    """Return the store of a graph.
 
     Raises:
         ConfigurationError: if it is no TieredStore.
@@ -324,81 +324,81 @@ def checked_store(store: object) -> TieredStore:
 
 
 def user_of_context(run_context: Any) -> str | None:
-    """The user that a run's context names."""
+    """Return the user that a run's context names; None if it names none."""
     return _context_labels(run_context).get("user_id")
 
 
 def _context_labels(run_context: Any) -> dict[str, str]:
-    """The labels of a run's context: a MemoryContext, a mapping, or an object that has some."""
+    """Return the labels of a run's context: a MemoryContext, a mapping, or an object with some."""
     label = run_context.get if isinstance(run_context, Mapping) else partial(getattr, run_context)
     return {name: value for name in _SCOPE if (value := label(name, None)) is not None}
 
 
-# What a state says
+# Reading the state of a graph
 
 
 SUMMARY_KEY: Final = "lc_source"
-"""What marks the messages that LangChain's middleware writes as a human's."""
+"""Key that marks the messages which LangChain's middleware writes as a human's."""
 MISSING: Any = object()
-"""What a key holds that the state does not have."""
+"""Value of a key that the state does not have."""
 READ_KEY = "__pregel_read"
-"""Where LangGraph (1.2 and later) lets a node read its state; it has no public name for it."""
+"""Key by which LangGraph (1.2 and later) lets a node read its state; no public name exists."""
 _NEEDED: Any = object()
 
 StateSource = str | Callable[[Any], Any]
 """A key of the state, or a function of the state."""
 
 
-def read_state(state: Any, what: StateSource, default: Any = _NEEDED) -> Any:
-    """Return what a key of a graph's state, a mapping or an object, or a function of it says.
+def read_state(state: Any, source: StateSource, default: Any = _NEEDED) -> Any:
+    """Read a graph's state, a mapping or an object, by a key or a function of it.
 
     Raises:
         InvalidInputError: if the state has no such key, and no default is given.
     """
-    if not isinstance(what, str):
-        return what(state)
+    if not isinstance(source, str):
+        return source(state)
     mapped = isinstance(state, Mapping)
-    value = state.get(what, default) if mapped else getattr(state, what, default)
+    value = state.get(source, default) if mapped else getattr(state, source, default)
     if value is _NEEDED:
         raise InvalidInputError(
-            f"the graph's state has no {what!r} yet: write it before this node, None if it is not "
-            "known, or give a function of the state"
+            f"the graph's state has no {source!r} yet: write it before this node, None if it is "
+            "not known, or give a function of the state"
         )
     return value
 
 
 def check_state_sources(needed: Collection[str] = (), /, **sources: object) -> None:
-    """Refuse what is neither a key of the state nor a function of it; None only where it is needed.
+    """Refuse a source that is neither a key nor a function of the state; None if it is `needed`.
 
     Raises:
-        InvalidTypeError: for anything else, and for a function that must be awaited.
+        InvalidTypeError: for such a source, and for a function that must be awaited.
     """
-    for what, source in sources.items():
-        if isinstance(source, str) or (source is None and what not in needed):
+    for name, source in sources.items():
+        if isinstance(source, str) or (source is None and name not in needed):
             continue
         if not callable(source):
-            raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
-        checks.checked_function(source, what)
+            raise InvalidTypeError(f"{name} is a key of the state, or a function of the state")
+        checks.checked_function(source, name)
 
 
 def check_helpers(model: object = None, **functions: object) -> None:
-    """Refuse what is no chat model, and what is no function or has to be awaited, if it is given.
+    """Refuse a `model` that is no chat model, and functions that cannot be called; None may stand.
 
     Raises:
-        InvalidTypeError: for either.
+        InvalidTypeError: for either, and for a function that must be awaited.
     """
     if model is not None:
         structured.checked_model(model)
-    for what, function in functions.items():
+    for name, function in functions.items():
         if function is not None:
-            checks.checked_function(function, what)
+            checks.checked_function(function, name)
 
 
 def check_keys(config: RunnableConfig, *names: str) -> None:
-    """Refuse to run in a graph whose state lacks a key that a node writes: it would be lost.
+    """Refuse a graph whose state lacks a key that a node writes: its value would be lost.
 
     Raises:
-        ConfigurationError: if a key is missing; outside a graph nothing is looked at.
+        ConfigurationError: if a key is missing; outside a graph nothing is checked.
     """
     missing = [name for name in names if read_channel(config, name) is MISSING]
     if missing:
@@ -418,26 +418,26 @@ def read_channel(config: RunnableConfig, name: str) -> Any:
 
 
 def messages_of(state: Any) -> list[BaseMessage]:
-    """The messages of a state, be it a mapping, an object or the messages themselves."""
+    """Return the messages of a state: a mapping, an object or the messages themselves."""
     if isinstance(state, list):  # messages, or a tool node's calls
         return [message for message in state if isinstance(message, BaseMessage)]
     return convert_to_messages(read_state(state, "messages", None) or ())
 
 
 def is_human(message: BaseMessage) -> bool:
-    """Tell a human message; a summary that a model made in a human's place is none."""
+    """Tell whether it is a human message; a summary that a model wrote as a human's is none."""
     return isinstance(message, HumanMessage) and not message.additional_kwargs.get(SUMMARY_KEY)
 
 
 def last_question(messages: Sequence[BaseMessage]) -> BaseMessage | None:
-    """The last message of a human."""
+    """Return the last message of a human; None if there is none."""
     return next(filter(is_human, reversed(messages)), None)
 
 
 def messages_since(
     messages: Sequence[BaseMessage], begins: Callable[[BaseMessage], bool]
 ) -> Sequence[BaseMessage]:
-    """The messages from the last one on that begins something; all if there is none."""
+    """Return the messages from the last one that `begins` accepts; all if there is none."""
     for place in range(len(messages) - 1, -1, -1):
         if begins(messages[place]):
             return messages[place:]
@@ -445,12 +445,12 @@ def messages_since(
 
 
 def turn_messages(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-    """The messages from the last human one on; all if there is none."""
+    """Return the messages from the last human one on; all if there is none."""
     return messages_since(messages, is_human)
 
 
 def has_new_tool_answer(messages: Sequence[BaseMessage]) -> bool:
-    """Tell whether a tool's answer stands behind what the model said last."""
+    """Tell whether a tool has answered since the model's last message."""
     for message in reversed(messages):
         if isinstance(message, ToolMessage | AIMessage):
             return isinstance(message, ToolMessage)
@@ -458,28 +458,27 @@ def has_new_tool_answer(messages: Sequence[BaseMessage]) -> bool:
 
 
 def text_of(message: BaseMessage | None) -> str:
-    """Return what a message says in words; nothing if there is none."""
+    """Return the text of a message; an empty one if there is no message."""
     return "" if message is None else str(message.text).strip()
 
 
-# Where memory fails
+# Going on where memory fails
 
 
 OnError = Literal["continue", "raise"]
-"""What becomes of an agent whose memory fails: it goes on without, or it fails as well."""
+"""Reaction of an agent to a failure of its memory: it goes on without, or it fails as well."""
 OnHookError = Literal["tell", "raise"]
-"""What becomes of an error of a hook: it is told and the run goes on, or it is raised."""
+"""Reaction to an error of a hook: it is reported and the run goes on, or it is raised."""
 
 
-# A mistake in the graph, an error that does not mend itself and an exception that is no error are
-# raised, not told.
+# A mistake in the graph, an error that lasts and an exception that is no error fail the run.
 _ALWAYS_RAISED: Final = (ConfigurationError, GraphBubbleUp)
 _RAISED_BY: Final[Mapping[str, tuple[type[Exception], ...]]] = {
     "raise": (Exception,),
     "tell": _ALWAYS_RAISED,
     "continue": (*_ALWAYS_RAISED, InvalidInputError),
 }
-"""The errors that fail the run, by what is to become of it."""
+"""Errors that fail the run, by its `on_error`."""
 
 
 @contextmanager
@@ -489,10 +488,10 @@ def continue_on_error(
     runtime: Any = None,
     failures: dict[str, str] | None = None,
 ) -> Iterator[None]:
-    """Do something; where it fails and the run goes on, that is told under its name.
+    """Catch an error of the block where `on_error` lets the run go on, and report it.
 
-    It is `told`, written to the log, and to a stream of mode `custom` if there is a runtime. Too
-    long a text fails only a run that is to `raise`.
+    It goes to `failures` under the name `during`, to the log, and with a runtime to the stream of
+    mode `custom`. Too long a text fails a run only with `raise`.
     """
     try:
         yield
@@ -515,7 +514,7 @@ def continue_on_error(
 
 @dataclass
 class Step:
-    """A step of a run: whose memory it uses, what it reads, and what it goes without."""
+    """A step of a run: its memory, its state, and the errors that it went on after."""
 
     memory: MemoryCoordinator
     state: Any
@@ -523,16 +522,16 @@ class Step:
     runtime: Any
     node: NodeConfig
     failures: dict[str, str] = field(default_factory=dict)
-    """The errors that the run went on after, by what was to be done."""
+    """Errors that the run went on after, by the task that failed."""
 
     @cached_property
     def messages(self) -> list[BaseMessage]:
-        """The messages of its state."""
+        """Return the messages of its state."""
         return messages_of(self.state)
 
     @property
     def run(self) -> Run:
-        """The attempt that it makes: the same when it is retried or resumed, new in each loop.
+        """Return the run of the step: the same when it is retried or resumed, new in each loop.
 
         Raises:
             ConfigurationError: outside a graph.
@@ -544,29 +543,29 @@ class Step:
         return Run(str(info.task_id), None if root is None else str(root))
 
     def read(self, key: str) -> Any:
-        """Return what a key of its state holds; None without it."""
+        """Return the value of a key of its state; None without it."""
         return read_state(self.state, key, None)
 
     def tolerate(self, during: str) -> AbstractContextManager[None]:
-        """Go on without what is done here, where that fails."""
+        """Catch an error of the block where the node's `on_error` lets the run go on."""
         return continue_on_error(during, self.node.on_error, self.runtime, self.failures)
 
     def run_or(self, flow: Flow[T], fallback: T) -> Flow[T]:
-        """Do what the node does; where that fails and the run goes on, return `instead`."""
+        """Run the node's flow; where it fails and the run goes on, return `fallback`."""
         with self.tolerate(self.node.name):
             return (yield from flow)
         return fallback
 
     def run_hook(self, flow: Flow[Update]) -> Flow[Update]:
-        """Return what the hook of its name did, or its `error`; no stream is told."""
+        """Run a hook's flow and return its update, or its `error`; no stream is told."""
         with continue_on_error(self.node.name, self.node.on_error, failures=self.failures):
             return (yield from flow)
         return {"error": self.failures[self.node.name]}
 
     def errors(self, *, same_turn: object, mended: str | None = None) -> Update:
-        """Return the errors for the state: those of its turn, if that is `known`, and those told.
+        """Return the update of `memory_errors`: earlier ones of the `same_turn`, and the step's.
 
-        The error `mended` was tried again: it stays only if it is told again.
+        The task `mended` was tried again: its error stays only if it failed again.
         """
         before: Mapping[str, str] = self.read("memory_errors") or {}
         still = {**before} if same_turn else {}
@@ -576,6 +575,6 @@ class Step:
         return {} if current == before else {"memory_errors": current}
 
     def note_words_only(self, failed: str | None) -> None:
-        """Tell of a recall that sought words alone, as the embedding model failed."""
+        """Note the error of the embedding model after which a recall sought words alone."""
         if failed is not None:
             self.failures["recall"] = f"recalled by words alone: {failed}"

@@ -1,4 +1,4 @@
-"""Recalling: a node for a `StateGraph`, and a retriever for LangChain."""
+"""Recall memories: a node for a `StateGraph`, and a retriever for LangChain."""
 
 from __future__ import annotations
 
@@ -37,38 +37,39 @@ from langmem_tiers.recall.ranking import HELPS, TURN_FLOOR, Floor, ProfileFuncti
 from langmem_tiers.recall.recall import RecallQuery, recall_bounds
 
 DEFAULT_LESSONS = 3
-"""Lessons that come before what is recalled."""
+"""Lessons at most that come before the recalled memories."""
 DEFAULT_MEMORIES = 5
 """Memories of a turn that names neither a limit nor a budget, beside those that match nearly as
-well (`TURN_FLOOR`); our own choice, if the settings say no fewer: each is paid for with every call
-of the model. In an earlier state 8 and 10 showed what was needed to 3 and 5 % more of 428
-questions, for 47 and 91 tokens more each (`benchmarks/data/life.jsonl`)."""
+well (`TURN_FLOOR`); the settings may allow fewer. It is our own choice: each memory is paid for
+with every call of the model. In an earlier state 8 and 10 showed the needed memories to 3 and 5 %
+more of 428 questions, for 47 and 91 tokens more each (`benchmarks/data/life.jsonl`)."""
 
 
 class MemoryState(TypedDict, total=False):
-    """A graph's state with what was recalled; subclass it, or name its keys in your own."""
+    """State of a graph with recalled memories; subclass it, or name its keys in your own."""
 
     messages: Annotated[list[AnyMessage], add_messages]
     recalled: list[dict[str, Any]]
     """Recollections as JSON, best first, so that any checkpointer can keep them."""
     recalled_text: str
-    """The same as a text for a prompt, or nothing."""
+    """The recollections as a text for a prompt; empty if there are none."""
     recalled_run: str
-    """The run they were recalled for: what the outcome node credits."""
+    """Run that they were recalled for, which the outcome node credits."""
     recalled_question: str
-    """The last words of a human: they stay the question where a summary has taken their place."""
+    """Last message of a human: it stays the question where a summary takes its place."""
     remembered: list[str]
-    """The keys of what was stored of what was said."""
+    """Keys of the memories that messages became."""
     revised: list[dict[str, Any]]
-    """What that took back (`retracted`) or corrected (`superseded`): its key, and the `move`."""
+    """Memories that messages took back (`retracted`) or corrected (`superseded`): the key, and the
+    `move`."""
     turn: dict[str, Any] | None
-    """The turn that goes on: what it spent and wants written, until it is committed."""
+    """The open turn: its spend and its pending writes, until it is committed."""
     context: str
-    """What was assembled for it, as a text for a prompt."""
+    """Context assembled for the turn, as a text for a prompt."""
     committed: dict[str, Any]
-    """What the last turn left behind."""
+    """Report of the last committed turn."""
     memory_errors: dict[str, str]
-    """The errors by which the latest nodes went without memory, by what was to be done."""
+    """Errors after which the latest nodes went on without memory, by the task that failed."""
 
 
 def create_recall_node(
@@ -82,30 +83,30 @@ def create_recall_node(
     name: str = "recall",
     **options: Unpack[RecallOptions],
 ) -> Runnable[Any, Update]:
-    """A node that recalls what matters for the question, for `invoke` and `ainvoke`.
+    """Create a node that recalls memories for the question, for `invoke` and `ainvoke`.
 
-    What was learned from a failure among the last messages, or in a tool that the last message
-    calls, comes first; in the text pins do. It writes the keys `recalled`, `recalled_text`,
+    Lessons about a failure among the last messages, or about a tool that the last message calls,
+    come first; in the text pins do. It writes the keys `recalled`, `recalled_text`,
     `recalled_run` and `recalled_question` of the state, and `memory_errors` where Postgres or a
     model fails; see `MemoryState`. Each recall is a run of its own, which `create_outcome_node`
-    credits; a retry of the node is the same run, a loop that comes by again another one. Its memory
-    is that of the store the graph was compiled with. The run's context, a `MemoryContext` or a
-    mapping with its fields, says whose memory it is; the arguments here come before it.
+    credits. A retry of the node is the same run; a loop that comes by again is another one. The
+    node uses the store that the graph was compiled with. The run's context, a `MemoryContext` or a
+    mapping with its fields, says whose memory it is; the arguments here take precedence.
 
     Args:
-        query: The question: a key of the state, or a function of the state. If not given, it is
-            what the last human message says. An empty one gets the newest memories.
-        lessons: Lessons at most that come first, beside the `limit` of the others; 0 for none.
+        query: The question: a key of the state, or a function of the state. The default is the
+            text of the last human message. An empty question gets the newest memories.
+        lessons: Lessons at most that come first, besides `limit` other memories; 0 for none.
         holdout: The share of memories that each recall goes without; see `get_context`.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log, the stream
             and `memory_errors`; `raise` leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
-        coordinator: Makes the coordinator of a context, which the next runs use as well, such as
+            `{name}` in a field is `config["configurable"]["name"]`, `{thread_id}` for instance.
+        coordinator: A function that makes the coordinator of a context for all its runs, such as
             `partial(MemoryCoordinator, settings=…)`.
         name: The node's name, in traces too.
-        options: Those of `MemoryCoordinator.get_context`: `max_tokens`, `tiers`, …; `limit` is 5
-            and `deduplicate` True if not given. What stands among the messages is not recalled.
+        options: Options of `MemoryCoordinator.get_context`: `max_tokens`, `tiers`, …; `limit` is 5
+            and `deduplicate` True by default. Memories of the messages themselves are left out.
 
     Raises:
         InvalidInputError: for an option that no recall could take.
@@ -148,7 +149,7 @@ def _recall(
     with step.tolerate("recall"):
         wanted = turn_recall_options(step, step.messages, options)
         recalled = yield from invoke(memory.get_context, question, **wanted, **shown_to)
-        if options.get("memory_types") is None:  # what is intended is raised by itself
+        if options.get("memory_types") is None:  # reminders are raised on their own
             recalled[:] = [item for item in recalled if item.memory_type != PROSPECTIVE]
         if recalled or recalled.helps >= HELPS:
             pinned = yield from invoke(memory.pinned)
@@ -166,7 +167,7 @@ def _recall(
 
 
 def _lesson_concern(messages: Sequence[BaseMessage], limit: int) -> dict[str, Any]:
-    """Return what lessons are wanted for, as options of a verb; nothing if for nothing."""
+    """Return the failures and tools that need lessons, as options of a verb; empty without any."""
     failures, calls = open_failures(messages), pending_calls(messages)
     if not limit or not (failures or calls):
         return {}
@@ -196,9 +197,9 @@ def _question(step: Step, query: StateSource | None) -> str:
 def turn_recall_options(
     step: Step, messages: Sequence[BaseMessage], options: RecallOptions
 ) -> dict[str, Any]:
-    """Return options of a turn's recall, which leave out the memories of its own messages.
+    """Return the options of a turn's recall, which leave out the memories of its own messages.
 
-    They also leave out what was said to the run around this one, which handed it on.
+    They leave out the messages of the run around this one as well.
     """
     seen = message_keys(messages, step.config)
     wanted = {**options, "exclude": seen.union(options.get("exclude", ()))}
@@ -206,7 +207,7 @@ def turn_recall_options(
     unsaid = options.get("limit") is None and options.get("max_tokens") is None
     if unsaid:
         wanted["limit"] = min(DEFAULT_MEMORIES, most)
-    if isinstance(floor, Floor):  # no more than is asked for, or the settings allow
+    if isinstance(floor, Floor):  # no more than the options or the settings allow
         (many, share), spare = floor.further, most - DEFAULT_MEMORIES if unsaid else 0
         goes_on = floor.goes_on if spare > 0 else 0
         further = (max(0, min(many, spare)), share)
@@ -215,13 +216,13 @@ def turn_recall_options(
 
 
 def check_turn_options(options: Mapping[str, Any], surface: Callable[..., Any]) -> RecallOptions:
-    """Options by which a model is shown what matters for a turn, checked.
+    """Return the checked options of a turn's recall, with the defaults of a turn.
 
-    The names of memory types are looked up when it runs. `surface` is what was given the options:
-    an unknown one may be a misspelt option of its own.
+    The names of memory types are looked up when it runs. `surface` is the function or class that
+    was given the options: an unknown one may be a misspelt option of its own.
 
     Raises:
-        InvalidInputError: for what `get_context` does not know or would refuse.
+        InvalidInputError: for an option that `get_context` does not know or would refuse.
     """
     known_options = RecallOptions.__annotations__
     if unknown := options.keys() - known_options.keys():
@@ -254,21 +255,21 @@ def check_lessons(lessons: object, holdout: object) -> None:
 
 
 FAILED_EVENT: Final = "memory_failed"
-"""The custom event that tells a run that it goes without memory: what failed, and why."""
+"""Custom event that tells a run that it goes on without memory, with the failure and its error."""
 
 
 class TieredMemoryRetriever(BaseRetriever):
-    """Recalls documents, best first.
+    """Retriever that returns memories as documents, best first.
 
-    A document's page is what the memory says, its id the memory's key, and its metadata all
-    else, as JSON: tier, memory_type, score, explanation, speaker, occurred_at, …; `by_words` is
-    what the embedding model failed by, where words alone were sought. Beside these is whatever the
-    memory's own `metadata` holds. Of what is called alike, ours stands there; its own is under
-    `metadata`, whole.
+    A document's page is the memory's content, its id the memory's key. Its metadata is all else, as
+    JSON: tier, memory_type, score, explanation, speaker, occurred_at, …; `by_words` is the error of
+    the embedding model, if words alone were sought. The entries of the memory's own `metadata`
+    stand beside these. Where two names are the same, ours takes precedence; the memory's own
+    entries are also under `metadata`, whole.
 
-    Every field but `memory` and `k` is an option of `MemoryCoordinator.get_context`, which says
-    what it means; `memory_tags` are its `tags`, as a retriever's own tags are those of its runs.
-    `k` is the limit. All can also be given to one call: `retriever.invoke(query, k=3)`.
+    Every field but `memory` and `k` is an option of `MemoryCoordinator.get_context`, which
+    explains it; `memory_tags` are its `tags`, as a retriever's own tags are those of its runs.
+    `k` is the limit. One call can take all of them too: `retriever.invoke(query, k=3)`.
 
     Example:
         ```python
@@ -306,13 +307,13 @@ class TieredMemoryRetriever(BaseRetriever):
     exclude: tuple[str, ...] = ()
     review: Literal["own", "model"] | None = None
     on_error: Literal["continue", "raise"] = "continue"
-    """The way on where Postgres fails or takes too long: `continue` returns no documents, and tells
+    """Reaction where Postgres fails or takes too long: `continue` returns no documents, and tells
     the log and a custom event `memory_failed`; `raise` raises the error."""
 
     if not TYPE_CHECKING:
 
         def __init__(self, **fields: Any) -> None:
-            """Take the fields; what pydantic says of them is told as an error of ours."""
+            """Take the fields; turn an error of pydantic into one of ours."""
             try:
                 super().__init__(**fields)
             except ValidationError as error:
@@ -320,13 +321,13 @@ class TieredMemoryRetriever(BaseRetriever):
 
     @property
     def runner(self) -> FlowRunner:
-        """Return what runs its flows."""
+        """Return the runner of its flows."""
         return self.memory.runner
 
     def _find_documents(
         self, /, query: str, *, run_manager: Any, k: int | None = None, **overrides: Any
     ) -> Flow[list[Document]]:
-        """The documents of one call, a run of its own; where it fails none, and that is told."""
+        """Return the documents of one call, a run of its own; an error gives none, and an event."""
         if unknown := overrides.keys() - set(_OPTIONS):
             use = f"use k for the limit, or one of {', '.join(_OPTIONS)}"
             raise InvalidTypeError(f"a retriever has no option {short(min(unknown))}: {use}")
@@ -350,14 +351,14 @@ class TieredMemoryRetriever(BaseRetriever):
 
 
 def _first_error(error: ValidationError) -> str:
-    """The first thing that is wrong with the fields of a retriever."""
+    """Return the first error of a retriever's fields as text."""
     first = error.errors(include_url=False, include_context=False)[0]
     field = ".".join(map(str, first["loc"][:1])) or "it"
     return f"{short(field)} of a retriever: {first['msg']}, not {short(first['input'])}"
 
 
 def _document(item: Recollection, by_words: str | None) -> Document:
-    """Make what it says the page, all else metadata: the memory's own below what we know."""
+    """Return a memory as a document: its content the page, all else metadata, ours first."""
     fields = recollection_fields(item)
     page = fields.pop("content")
     if by_words is not None:

@@ -1,4 +1,4 @@
-"""Remembering what was said: a node for a `StateGraph`, and the steps of an agent's middleware."""
+"""Remember messages: a node for a `StateGraph`, and the steps of an agent's middleware."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from langmem_tiers.recall.question import REMINDER_SET
 _log = logging.getLogger(__name__)
 
 ToolChanges: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
-"""What a model did in a turn by its memory tools, by kind: see `done_in`."""
+"""Changes that a model made in a turn by its memory tools, by kind; see `tool_changes`."""
 _SHORT_LENGTH: Final = 500
-"""Characters up to which a memory stands beside what corrects it; our own choice."""
+"""Characters up to which a memory stands beside its correction; our own choice."""
 
 
 def create_remember_node(
@@ -44,26 +44,26 @@ def create_remember_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "remember",
 ) -> Runnable[Any, Update]:
-    """A node that stores what the user and the assistant said, for `invoke` and `ainvoke`.
+    """Create a node that stores the user's and the assistant's words, for `invoke` and `ainvoke`.
 
     It stands behind the model, and does what `TieredMemoryMiddleware` does when the agent is done.
     The human messages since the last answer and, if it is the last message, the assistant's answer
-    are `episodic` memories of the session with their speakers: the message's `name`, else `user`.
-    In a graph within a graph a human message may be an agent's; docs/agents.md says when. A second
-    such node, before the model, keeps what a graph removes. A message of more than 20,000
-    characters keeps both its ends. What the answer repeats of the state's `recalled` is no news. A
-    retry of the node, and a run that is repeated, store nothing twice. It writes the state keys
-    `remembered`, the keys of what was stored, with a judge `revised`, and `memory_errors` if that
-    fails.
+    become `episodic` memories of the session with their speakers: the message's `name`, else
+    `user`. In a graph within a graph a human message may be an agent's; docs/agents.md says when.
+    A second such node, before the model, keeps messages that a graph removes. A message of more
+    than 20,000 characters keeps both its ends. An answer that repeats memories of the state's
+    `recalled` is no evidence for them. A retry of the node, and a run that is repeated, store
+    nothing twice. It writes the state keys `remembered`, the keys of the memories, with a judge
+    `revised`, and `memory_errors` if that fails.
 
     Args:
-        judge: A chat model that says what the human's message takes back of what was said before
-            ("forget that"), which is retracted, and what it corrects ("no, 15"), which is
-            superseded: one request each, for agents that have no tools to say so; docs/truth.md
-            says when. Without one nothing is taken back.
+        judge: A chat model that finds the memories which the human's message takes back ("forget
+            that"): they are retracted; and those which it corrects ("no, 15"): they are superseded.
+            It costs one request each, for agents that have no tools for it; docs/truth.md says
+            when. Without a judge nothing is taken back.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log, the stream
             and `memory_errors`; `raise` leaves it to the graph and its retry policy.
-        context, coordinator, name: Those of every node; see `create_recall_node`.
+        context, coordinator, name: Options of every node; see `create_recall_node`.
 
     Example:
         ```python
@@ -105,14 +105,14 @@ def _remember(step: Step, *, judge: BaseChatModel | None) -> Flow[Update]:
 
 
 class RememberResult(NamedTuple):
-    """The memories that messages and their answer became."""
+    """Memories that messages and their answer became."""
 
     results: list[StoreResult]
     revised: list[dict[str, Any]]
-    """The memories that a message took back (`retracted`) or corrected (`superseded`): the key of
-    each, and the move, which `learning.rollback` undoes."""
+    """Memories that a message took back (`retracted`) or corrected (`superseded`): the key of each,
+    and the move, which `learning.rollback` undoes."""
     errors: dict[str, str]
-    """What the judge failed by, if it did."""
+    """Error of the judge, if it failed."""
 
 
 def remember(
@@ -126,21 +126,21 @@ def remember(
     left: Sequence[dict[str, Any]] | None = None,
     done: ToolChanges = MappingProxyType({}),
 ) -> Flow[RememberResult]:
-    """Store what was said to an agent, and the agent's last word on it.
+    """Store the messages to an agent, and its answer.
 
-    People spoke before anything was recalled. If the assistant repeats that, it is no evidence.
-    A memory that the last message takes back, as a judge says, goes first. Where that message says
-    nothing else, it and its answer come from that, and so are not recalled either; nor is the
-    answer to a message that the model itself took back.
+    The agent was shown `recalled` only after people spoke, so an answer that repeats it is no
+    evidence. A memory that the judge says the last message takes back is retracted first. If that
+    message says nothing else, it and its answer are derived from that memory, and so are not
+    recalled either; nor is the answer to a message that the model itself took back.
 
     Args:
-        step, by: The step of the run, and who said its messages.
+        step, by: The step of the run, and the speakers of its messages.
         humans: The messages to the agent since its last answer.
-        answer: That answer, if there is one.
+        answer: The agent's answer, if there is one.
         recalled: The memories that the agent was shown.
-        judge: A model that says what the last message takes back and corrects.
-        left: The notes that are not stored yet; None if nothing of what was said is stored.
-        done: What the agent's model did by its memory tools.
+        judge: A model that finds the memories which the last message takes back or corrects.
+        left: The notes that are not stored yet; None if none of these messages is stored.
+        done: The changes that the agent's model made by its memory tools.
     """
     memory, last = step.memory, humans[-1] if humans else None
     question = last if last is not None and by.is_person(last) else None
@@ -151,42 +151,37 @@ def remember(
         note for human in humans if human != question and (note := message_note(step, human, by))
     ]
     asking = None if question is None else message_note(step, question, by)
-    says = yield from _answer_note(step, by, answer, recalled)
+    answer_note = yield from _answer_note(step, by, answer, recalled)
     corrections = _add_corrected(asking, revision) if asking and revision.corrects else []
     of_answer: dict[str, Any] = {}
     if revision.retracted and not revision.tells_more:
-        of_answer["derived_from"] = [retraction.key for retraction in revision.retracted]
+        of_answer["derived_from"] = [each.key for each in revision.retracted]
         asking = asking and {**asking, **of_answer}
-    elif asking and asking["key"] in [
-        change.get("retracted") for change in done.get("revised", ())
-    ]:
+    elif asking and asking["key"] in [each.get("retracted") for each in done.get("revised", ())]:
         of_answer["derived_from"] = [asking["key"]]
     if reminds := "set" in [change["action"] for change in done.get("reminded", ())]:
         of_answer["further"] = {REMINDER_SET: True}
     notes = _unstored_notes([*before, asking] if asking else before, left)
-    notes += [{**says, **of_answer}] if says else []
+    notes += [{**answer_note, **of_answer}] if answer_note else []
     results = (yield from invoke(memory.store_many, notes)) if notes else []
     if reminds and asking:
         with suppress(errors.InvalidInputError):  # it is not stored
             marking = mark_reminding(memory, str(asking["key"]))
             yield from invoke(memory.tiered_store.run, marking)
-    revised = [
-        {"retracted": retraction.key, "move": retraction.move} for retraction in revision.retracted
-    ]
+    revised = [{"retracted": each.key, "move": each.move} for each in revision.retracted]
     failed = {} if revision.failed is None else {"judge": revision.failed}
     if asking and corrections:
-        revised += yield from _supersede_corrected(
-            memory, corrections, asking["key"], results, failed
-        )
+        key = asking["key"]
+        revised += yield from _supersede_corrected(memory, corrections, key, results, failed)
     return RememberResult(results, revised, failed)
 
 
 def _answer_note(
     step: Step, by: Speakers, answer: FinalAnswer | None, recalled: Sequence[object]
 ) -> Flow[dict[str, Any] | None]:
-    """Return the answer as it is stored; None if it says nothing.
+    """Return the options of `store` for the answer; None if it has no text.
 
-    What it says after its tools did is trusted no further than what these brought.
+    It is trusted no further than the answers of the tools before it.
     """
     if answer is None or not (text := values.replace_unstorable(answer.text)):
         return None
@@ -200,7 +195,7 @@ def _answer_note(
 def _unstored_notes(
     notes: Sequence[dict[str, Any]], left: Sequence[dict[str, Any]] | None
 ) -> list[dict[str, Any]]:
-    """Return the notes of what was said, but for what is stored before its answer."""
+    """Return the notes of messages without those that are stored already."""
     if left is None:
         return [*notes]
     mine, still = [note["key"] for note in notes], [note["key"] for note in left]
@@ -215,7 +210,7 @@ def _supersede_corrected(
     results: Sequence[StoreResult],
     failed: dict[str, str],
 ) -> Flow[list[dict[str, Any]]]:
-    """Supersede what a message corrects, if it is stored; what is not current any more is told."""
+    """Supersede the memories that a stored message corrects; `failed` gets those not current."""
     revised = []
     current = [result.key for result in results if result.stored and not result.quarantined]
     for key in keys if by in current else ():
@@ -232,7 +227,7 @@ def _supersede_corrected(
 def _find_revision(
     step: Step, by: Speakers, question: BaseMessage, judge: BaseChatModel
 ) -> Flow[Revision]:
-    """Find what the last message takes back, as a judge says."""
+    """Ask the judge which memories the last message takes back or corrects."""
     if not (text := values.replace_unstorable(node.text_of(question))):
         return Revision()
     name, key = by.options(question)["speaker"], speakers.message_key(question, step.config)
@@ -243,7 +238,7 @@ def _find_revision(
 
 
 def _add_corrected(note: dict[str, Any], revision: Revision) -> list[str]:
-    """Let the note of a message say what it corrects, unless that is long; whose keys they are."""
+    """Add the memories that a message corrects to its note, unless long; return their keys."""
     keys = []
     for corrected in revision.corrects:
         if corrected.memory_type != types.PROSPECTIVE and len(corrected.content) <= _SHORT_LENGTH:
@@ -255,46 +250,46 @@ def _add_corrected(note: dict[str, Any], revision: Revision) -> list[str]:
 
 
 def message_note(step: Step, message: BaseMessage, by: Speakers) -> dict[str, Any] | None:
-    """Return a human message as it is stored; None if it says nothing."""
+    """Return the options of `store` for a human message; None if it has no text."""
     if not (text := values.replace_unstorable(node.text_of(message))):
         return None
     key = speakers.message_key(message, step.config, by)
     return {**by.options(message), **speakers.session_note(text, step.memory, key)}
 
 
-# An agent's middleware hears its turn, and stores what was said before the answer
+# An agent's middleware notes its turn, and stores the messages before the answer
 
 
 class PendingMessage(TypedDict):
-    """A message that is still to be stored."""
+    """Message that is still to be stored."""
 
     note: dict[str, Any]
-    """The options of `store`."""
+    """Options of `store`."""
     whose: dict[str, Any]
-    """The fields of the context that it was said in."""
+    """Fields of the context that it was said in."""
     at: str
-    """The time at which it was said, as ISO 8601."""
+    """Time at which it was said, as ISO 8601."""
 
 
 class HeardTurn(TypedDict):
-    """The messages that an agent heard in its turn."""
+    """Messages that an agent heard in its turn."""
 
     said: list[str]
-    """The ids of the messages given to its runs since its last answer."""
+    """Ids of the messages given to its runs since its last answer."""
     others: list[str]
-    """The ids of the other human messages: a tool, say, put them there, or they are answered."""
+    """Ids of the other human messages: a tool, say, put them there, or they are answered."""
     left: list[PendingMessage]
-    """The messages that could not be stored yet."""
+    """Messages that are not stored yet."""
     whose: dict[str, Any]
-    """The fields of the context that the turn began in: another user may go on with its run."""
+    """Fields of the context that the turn began in: another user may go on with its run."""
     at: str
-    """The time at which the turn's messages came, as ISO 8601."""
+    """Time at which the turn's messages came, as ISO 8601."""
 
 
 def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
     """Note a run's new messages in the state, before anybody can drop them.
 
-    Unless they are to be kept, they are only told from what else comes.
+    Without `keep` it notes their ids alone, by which later messages are told from them.
     """
     memory = step.memory
     by = yield from speakers.speakers_in(step.config, memory.gate)
@@ -302,14 +297,14 @@ def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
     before: HeardTurn | None = step.read(HEARD_KEY)
     heard = before or HeardTurn(said=[], others=[], left=[], whose=whose, at=at)
     spoken, others, left = heard["said"], [*heard["others"]], [*heard["left"]]
-    if heard["whose"] != whose:  # another one's messages
+    if heard["whose"] != whose:  # messages of another user
         spoken, others = [], [*others, *spoken]
     mine, is_new = list[str](), False
     for message in speakers.unanswered_messages(step.messages):
         name = str(message.id)
         if keep and by.person_ids is not None and name not in (*heard["said"], *others):
             key = speakers.message_key(message, step.config, by)
-            if (yield from invoke(memory.get, key)) is not None:  # another agent has heard it
+            if (yield from invoke(memory.get, key)) is not None:  # another agent has stored it
                 others.append(name)
         if name not in others:
             mine.append(name)
@@ -320,7 +315,7 @@ def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
     there = {str(message.id) for message in step.messages}
     return {
         HEARD_KEY: HeardTurn(
-            # A run that is given nothing goes on with what was said before.
+            # A run without new messages goes on with those before.
             said=mine if is_new else spoken,
             others=[message_id for message_id in others if message_id in there],
             left=left if keep else [],
@@ -331,11 +326,11 @@ def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
 
 
 def store_pending(step: Step) -> Flow[Update]:
-    """Store what was said and is not stored yet, after its recall and before its answer.
+    """Store the turn's pending messages, after the recall for them and before their answer.
 
-    If it were stored sooner, it and its words would count among what is recalled for it. It goes
-    to the memory of whoever said it. What could not be stored is left; what is too large for the
-    store is left no longer.
+    Stored sooner, a message and its words would count in its own recall. Each goes to the memory
+    of the context that it was said in. A message that cannot be stored stays pending, unless it is
+    too large for the store.
     """
     heard: HeardTurn | None = step.read(HEARD_KEY)
     if not heard or not heard["left"]:
@@ -352,7 +347,7 @@ def store_pending(step: Step) -> Flow[Update]:
             waiting = [[*group]]
             while waiting:
                 mine = waiting.pop(0)
-                notes = [  # what was said in an earlier turn happened then
+                notes = [  # a message of an earlier turn happened then
                     message["note"]
                     if _is_of_turn(message, heard)
                     else {**message["note"], "occurred_at": message["at"]}
@@ -373,12 +368,12 @@ def store_pending(step: Step) -> Flow[Update]:
 
 
 def _is_of_turn(left: PendingMessage, heard: HeardTurn) -> bool:
-    """Tell whether a message that is left was said in the turn."""
+    """Tell whether a pending message was said in the turn."""
     return (left["at"], left["whose"]) == (heard["at"], heard["whose"])
 
 
 def tool_changes(messages: Sequence[BaseMessage]) -> dict[str, list[dict[str, Any]]]:
-    """Find what a model did by its memory tools in the turn that these messages end with."""
+    """Return the changes that a model made by its memory tools in the last turn of the messages."""
     done: dict[str, list[dict[str, Any]]] = {"revised": [], "reminded": [], "learned": []}
     for message in node.turn_messages(messages):
         if isinstance(message, ToolMessage) and speakers.TRUST_KEY in message.additional_kwargs:
@@ -395,16 +390,20 @@ def remember_turn(
     recalled: Sequence[object],
     done: ToolChanges,
 ) -> Flow[RememberResult]:
-    """Store the answer and what is left of the turn.
+    """Store the answer of a turn, and its pending messages.
 
-    Its human messages are `unanswered` until then, its question is `asking`, what was shown for it
-    `recalled`, what its model did by tools `done`.
+    Args:
+        step: The step of the run.
+        unanswered: The human messages since the last answer.
+        asking: The message that the turn answers.
+        recalled: The memories that the turn was shown.
+        done: The changes that its model made by tools.
     """
     heard: HeardTurn | None = step.read(HEARD_KEY)
     by = yield from speakers.speakers_in(step.config, step.memory.gate)
     answer = speakers.final_answer(step.messages, step.read("structured_response"))
     humans, left = unanswered, None
-    if heard:  # else nothing could be noted as the run began
+    if heard:  # else nothing was noted as the run began
         there = [human.id for human in humans]
         dropped = [message for message in asking if message.id not in there]  # by a summary
         humans = [human for human in (*humans, *dropped) if str(human.id) in heard["said"]]
@@ -415,7 +414,7 @@ def remember_turn(
 def end_turn(step: Step, unanswered: Sequence[BaseMessage]) -> Update:
     """Return the update of the state once the turn is over.
 
-    Whatever else came meanwhile is no person's, and what is stored is done.
+    Other messages that came meanwhile count as no person's, and stored ones as answered.
     """
     heard: HeardTurn | None = step.read(HEARD_KEY)
     if not heard:

@@ -1,6 +1,6 @@
-"""Nodes that raise what was intended without being asked, and hooks of a session.
+"""Nodes that raise due intentions, and nodes for the hooks of a session.
 
-The hooks remember a session's start and end, a prompt, and todos that are done.
+The hooks handle a session's start and end, a prompt, and completed todos.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from langmem_tiers.remind.triggers import At, last_due
 from langmem_tiers.state.tasks import NO_TODOS_SEEN, find_newly_completed
 
 LEASE_SECONDS: Final = 300.0
-"""Seconds after which what no model saw is due again, longer than its call: our own choice."""
+"""Seconds after which an unseen reminder is due again, longer than a model's call: our choice."""
 
 
 def create_reminder_node(
@@ -65,32 +65,32 @@ def create_reminder_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "remind",
 ) -> Runnable[Any, Update]:
-    """A node that raises the intentions that are due, for `invoke` and `ainvoke`.
+    """Create a node that raises the intentions that are due, for `invoke` and `ainvoke`.
 
-    Due are those whose time has come, whose cue the question shows, whose tool the last message
-    calls, and whose predicate holds of the state. Each is leased to the run: a retry of the node,
-    and a run that is resumed, are given the same ones again. Delivered they are once the model has
-    answered, as `create_acknowledge_node` says behind it; else they are due again when the lease
-    has run out. It writes `reminders`, as JSON, and `reminders_text`, a text for a prompt, or
-    nothing. At a session's start, when the state has no `reminders` yet, it also writes
-    `intentions`: what else is open, by priority; nothing is raised by that, and the text does not
-    say it. A state without the key `reminders` would lose what is leased: a run is refused there,
-    with a `ConfigurationError`, unless `lease_seconds` is None.
+    An intention is due if its time has come, the question shows its cue, the last message calls
+    its tool, or its predicate holds of the state. Each is leased to the run: a retry of the node,
+    and a run that is resumed, get the same ones again. They are delivered once the model has
+    answered, which `create_acknowledge_node` behind it notes; else they are due again when the
+    lease has run out. The node writes `reminders`, as JSON, and `reminders_text`, a text for a
+    prompt, or an empty one. At a session's start, when the state has no `reminders` yet, it also
+    writes `intentions`: the other open ones, by priority; this raises none of them, and the text
+    does not name them. A state without the key `reminders` would lose the leased ones: the node
+    refuses a run there with a `ConfigurationError`, unless `lease_seconds` is None.
 
     Args:
         query: The question: a key of the state, or a function of it; else the last human message.
-        predicates: The functions of the state by the names that intentions know them by.
+        predicates: Functions of the state, by the names that intentions know them by.
         limit: Reminders at most.
         at_start: Open intentions at most that are listed at a session's start; 0 for none.
         as_message: Add the text to `messages` as well, as a system message.
-        lease_seconds: After how many seconds what no model answered is due again; None delivers at
-            once, so that a model that fails has used it up.
+        lease_seconds: Seconds after which a reminder that no model answered is due again; None
+            delivers at once, so that a model that fails has used it up.
         judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
-        on_error: As for the recall node.
-        context, coordinator, name: Those of every node; see `create_recall_node`.
+        on_error: The option of `create_recall_node`.
+        context, coordinator, name: Options of every node; see `create_recall_node`.
 
     Raises:
-        InvalidInputError: for an option that cannot be.
+        InvalidInputError: for an option that is out of range or of no use.
 
     Example:
         ```python
@@ -114,7 +114,7 @@ def create_reminder_node(
 
 
 def _empty_update(step: Step) -> Update:
-    """Empty the state where nothing could be raised: also of what was raised before.
+    """Return an update without reminders, which drops earlier ones from the state as well.
 
     So nobody acknowledges a reminder that was not shown.
     """
@@ -128,15 +128,15 @@ def create_acknowledge_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "acknowledge",
 ) -> Runnable[Any, Update]:
-    """A node that says that the model has answered: what it was reminded of is raised no more.
+    """Create a node that acknowledges the reminders which the model answered.
 
     It stands after the model, which was shown the state's `reminders`, and writes nothing to the
-    state. To be passed again does no harm, and writes nothing. Where Postgres refuses, that is
-    logged, and what was leased is raised once more. In a graph whose state lacks that key a run is
-    refused, with a `ConfigurationError`.
+    state. Acknowledged reminders are raised no more; a second pass does nothing. An error of
+    Postgres is logged, and the leased reminders are raised once more. In a graph whose state lacks
+    the key `reminders` a run is refused, with a `ConfigurationError`.
 
     Args:
-        context, coordinator, name: Those of every node; see `create_recall_node`.
+        context, coordinator, name: Options of every node; see `create_recall_node`.
     """
 
     def acknowledge(step: Step) -> Flow[Update]:
@@ -148,7 +148,7 @@ def create_acknowledge_node(
 
 @dataclass(frozen=True, slots=True)
 class ReminderQuery:
-    """What a node asks of a state, checked when it is made."""
+    """Checked options of a node that raises reminders."""
 
     query: StateSource | None = None
     predicates: Predicates | None = None
@@ -159,7 +159,7 @@ class ReminderQuery:
     judge: BaseChatModel | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what could only fail in a run."""
+        """Refuse options that could only fail in a run."""
         node.check_state_sources(query=self.query)
         for named, predicate in intentions.checked_predicates(self.predicates).items():
             checks.checked_function(predicate, f"the predicate {named!r}")
@@ -170,7 +170,7 @@ class ReminderQuery:
         checks.checked_flag(self.as_message, "as_message")
 
     def question(self, step: Step) -> str | None:
-        """Return what cues are looked for in."""
+        """Return the text in which cues are looked for; None without one."""
         if self.query is None:
             return replace_unstorable(node.text_of(node.last_question(step.messages))) or None
         value = node.read_state(step.state, self.query)
@@ -178,7 +178,7 @@ class ReminderQuery:
 
 
 def remind(step: Step, asking: ReminderQuery) -> Flow[Update]:
-    """Raise what is due, and at a session's start list what else is open."""
+    """Raise the intentions that are due; at a session's start list the other open ones."""
     if asking.lease_seconds is not None:
         node.check_keys(step.config, "reminders")
     memory, before = step.memory, step.read("reminders")
@@ -227,7 +227,7 @@ def remind(step: Step, asking: ReminderQuery) -> Flow[Update]:
 
 
 def _acknowledge(step: Step, reminders: Sequence[Mapping[str, Any]]) -> Flow[None]:
-    """Say that a model has seen what it was told: no answer is lost where that is refused."""
+    """Acknowledge reminders that a model has seen; an error is logged and loses no answer."""
     with node.continue_on_error("acknowledge"):
         yield from invoke(
             step.memory.reminders.acknowledge, *[reminder["token"] for reminder in reminders]
@@ -235,7 +235,7 @@ def _acknowledge(step: Step, reminders: Sequence[Mapping[str, Any]]) -> Flow[Non
 
 
 def _has_answered_since(answer: str | int, before: str | int | None) -> bool:
-    """Tell whether a model has answered since; messages that are trimmed are no answer."""
+    """Tell whether a model has answered since; trimmed messages are no answer."""
     if isinstance(answer, int) and isinstance(before, int):
         return answer > before
     return bool(answer) and before is not None and answer != before
@@ -244,9 +244,9 @@ def _has_answered_since(answer: str | int, before: str | int | None) -> bool:
 def reminders_text(
     reminders: Sequence[Reminder], *, zone: tzinfo = UTC, now: datetime | None = None
 ) -> str:
-    """Write reminders as one text for a prompt, a line each; nothing if there are none.
+    """Write reminders as one text for a prompt, a line each; an empty one if there are none.
 
-    Times are told in the zone; of what recurs, with `now`, the latest that has come.
+    Times are in `zone`. With `now`, a recurring reminder has its latest time that has come.
 
     Example:
         ```python
@@ -263,7 +263,7 @@ def reminders_text(
 def reminder_line(
     reminder: Reminder | Intention, zone: tzinfo = UTC, now: datetime | None = None
 ) -> str:
-    """Write a reminder as a line of a prompt: its handle, what is to be done, when, how urgent."""
+    """Write a reminder as a line of a prompt: its handle, content, time or cue, and priority."""
     usual = reminder.priority is intentions.Priority.MEDIUM
     reasons = [*_due_reasons(reminder, zone, now)]
     reasons += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=reminder.priority)]
@@ -277,7 +277,7 @@ def reminder_line(
 def _due_reasons(
     reminder: Reminder | Intention, zone: tzinfo, now: datetime | None
 ) -> Iterator[str]:
-    """Tell when, or why, a reminder is raised; nothing of one that waits for no moment."""
+    """Yield the time or the trigger of a reminder; nothing if it waits for no moment."""
     trigger = reminder.trigger
     if not isinstance(trigger, At):
         yield clean_label(escape_fences(str(trigger)))
@@ -290,34 +290,34 @@ def _due_reasons(
 
 
 _SESSION_START_KEYS: Final = ("hooks", "reminders", "reminders_text")
-"""What a session's start writes that must not be lost."""
+"""State keys that the node of a session's start writes and that must not be lost."""
 
 
 def merge_hooks(before: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
-    """Keep what the hooks did last, each under its name."""
+    """Merge the latest results of hooks, each under its name."""
     return {**(before or {}), **(new or {})}
 
 
 class HookState(recall.MemoryState, total=False):
-    """A graph's state with what hooks read and write; subclass it, or name its keys in your own."""
+    """State of a graph with the keys of hooks; subclass it, or name its keys in your own."""
 
     hooks: Annotated[dict[str, Any], merge_hooks]
-    """What each hook did last, by its name; its `error` where something went wrong."""
+    """Latest result of each hook, by its name; its `error` if it failed."""
     reminders: list[dict[str, Any]]
-    """What was raised, as JSON."""
+    """Raised reminders, as JSON."""
     reminders_text: str
-    """The same as a text for a prompt, or nothing."""
+    """The reminders as a text for a prompt; empty if there are none."""
     intentions: list[dict[str, Any]]
-    """What else was open when the session began, by priority."""
+    """Other intentions that were open when the session began, by priority."""
     todos: list[dict[str, Any]]
     """Todos, each with `content` and `status`; LangChain's `write_todos` writes them."""
     todos_seen: dict[str, Any]
-    """Since when each is in progress, and which of them are remembered."""
+    """Times at which todos were first in progress, and the todos that are remembered."""
     session_ended: bool
     session: dict[str, Any] | None
-    """What became of the session; see `create_session_end_node`."""
+    """Report of the session; see `create_session_end_node`."""
     consolidated: dict[str, Any]
-    """The last cycle; see `create_consolidation_graph`."""
+    """Report of the last cycle; see `create_consolidation_graph`."""
 
 
 def create_session_start_node(
@@ -333,22 +333,22 @@ def create_session_start_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "session_start",
 ) -> Runnable[Any, Update]:
-    """A node that begins a session: what is open by priority, and what is due.
+    """Create a node that begins a session: it lists open intentions, and raises those due.
 
-    It is the reminder node, and may be passed with every message: on the session's first, when the
-    state has no `reminders` yet, it lists what is open, and also raises what waits for a session to
-    start. It writes `reminders`, `reminders_text` and `intentions`; `create_acknowledge_node`
-    behind the model says that they were seen.
+    It is the reminder node, and may be passed with every message. On the session's first message,
+    when the state has no `reminders` yet, it lists the open intentions by priority, and also raises
+    those that wait for a session to start. It writes `reminders`, `reminders_text` and
+    `intentions`; `create_acknowledge_node` behind the model notes that they were seen.
 
     Args:
-        query, predicates, as_message, lease_seconds: Those of `create_reminder_node`.
+        query, predicates, as_message, lease_seconds: Options of `create_reminder_node`.
         limit: Reminders at most, and open intentions at most that are listed.
         at_start: Open intentions at most that are listed, if that is another number.
         on_error: See `create_user_prompt_node`; a session whose start failed starts the next time.
-        context, coordinator, name: Those of every node; see `create_recall_node`.
+        context, coordinator, name: Options of every node; see `create_recall_node`.
 
     Raises:
-        InvalidInputError: for an option that cannot be.
+        InvalidInputError: for an option that is out of range or of no use.
     """
     begins = {SESSION_STARTS: lambda state: node.read_state(state, "reminders", None) is None}
     waits = begins | dict(intentions.checked_predicates(predicates))
@@ -379,23 +379,23 @@ def create_user_prompt_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "user_prompt",
 ) -> Runnable[Any, Update]:
-    """A node that keeps what the user said, and what that intends, for `invoke` and `ainvoke`.
+    """Create a node that keeps a user's prompt and its intention, for `invoke` and `ainvoke`.
 
     See `MemoryHooks.on_user_prompt_submit`. It writes `hooks["user_prompt"]`. A retry of the node,
     and a loop that comes by with the same message, store nothing twice. The session is the
     context's, else the thread.
 
     Args:
-        prompt: What the user said: a key of the state, or a function of it. If not given, it is
-            the text of the human messages since the last answer that people wrote.
+        prompt: The user's prompt: a key of the state, or a function of it. The default is the text
+            of the human messages since the last answer that people wrote.
         languages: The languages in which prompts name times; see `MemoryHooks`.
-        expire_days: After how many days what names no time expires; None for never.
-        on_error: `tell` writes what went wrong to the log and to `hooks["user_prompt"]["error"]`,
-            and the graph goes on; `raise` leaves it to the graph and its retry policy.
-        context, coordinator, name: Those of every node; see `create_recall_node`.
+        expire_days: Days after which an intention without a time expires; None for never.
+        on_error: `tell` writes the error to the log and to `hooks["user_prompt"]["error"]`, and the
+            graph goes on; `raise` leaves it to the graph and its retry policy.
+        context, coordinator, name: Options of every node; see `create_recall_node`.
 
     Raises:
-        InvalidInputError: for an option that cannot be.
+        InvalidInputError: for an option that is out of range or of no use.
 
     Example:
         ```python
@@ -417,7 +417,7 @@ def create_user_prompt_node(
 def _submit_prompts(
     step: Step, *, prompt: StateSource | None, options: dict[str, Any]
 ) -> Flow[Update]:
-    """Keep the prompts of people since the last answer, up to one that fails; tell of the last."""
+    """Keep people's prompts since the last answer, up to one that fails; report the last."""
     hooks = MemoryHooks(step.memory, **options)
     if prompt is None:
         by = yield from speakers.speakers_in(step.config, step.memory.gate)
@@ -442,7 +442,7 @@ def _submit_prompts(
 def _submit_prompt(
     hooks: MemoryHooks, text: str, message_id: str | None, speaker: str
 ) -> Flow[dict[str, Any]]:
-    """Keep a prompt; what became of it, as JSON."""
+    """Keep a prompt, and return the result as JSON."""
     named: Any = {"message_id": message_id, "speaker": speaker}
     done = yield from invoke(hooks.on_user_prompt_submit, text, **named)
     return {
@@ -455,7 +455,7 @@ def _submit_prompt(
 
 
 def _result_facts(result: StoreResult) -> dict[str, Any]:
-    """Return what became of a text, as JSON."""
+    """Return the result of a store as JSON."""
     return {name: getattr(result, name) for name in ("stored", "key", "quarantined", "reason")}
 
 
@@ -467,20 +467,21 @@ def create_completed_task_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "completed_tasks",
 ) -> Runnable[Any, Update]:
-    """A node that keeps how each todo was done that has been completed since it was passed last.
+    """Create a node that stores, for each todo completed since its last pass, how it was done.
 
-    See `MemoryHooks.on_todo_write_complete`. How long a todo took is known if the node saw it in
-    progress; its steps, where it tells none, are the tool calls that worked since `write_todos` put
-    it in progress. It writes `hooks["completed_tasks"]`, and `todos_seen`, which the state has to
-    keep. A retry of the node stores nothing twice.
+    See `MemoryHooks.on_todo_write_complete`. The node knows how long a todo took if it saw it in
+    progress. A todo without steps of its own gets the tool calls that worked since `write_todos`
+    put it in progress. The node writes `hooks["completed_tasks"]`, and `todos_seen`, which the
+    state has to keep. A retry of the node stores nothing twice.
 
     Args:
         tasks: Todos, each with `content` and `status`: a key of the state, or a function of it.
-        on_error: See `create_user_prompt_node`; what was not stored is tried again the next time.
-        context, coordinator, name: Those of every node; see `create_recall_node`.
+        on_error: See `create_user_prompt_node`; a todo that was not stored is tried again the next
+            time.
+        context, coordinator, name: Options of every node; see `create_recall_node`.
 
     Raises:
-        InvalidInputError: for an option that cannot be.
+        InvalidInputError: for an option that is out of range or of no use.
     """
     node.check_state_sources(["tasks"], tasks=tasks)
 
@@ -498,7 +499,7 @@ def create_completed_task_node(
 def _store_completed(
     step: Step, todos: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]
 ) -> Flow[dict[str, Any]]:
-    """Keep how todos were done; each is one thing in the turn of its message."""
+    """Store how todos were done, each once in the turn of its message."""
     hooks, conversation = MemoryHooks(step.memory), step.messages
     now = step.memory.tiered_store.flows.now
     fresh, seeing = find_newly_completed(map(_storable_todo, todos), seen, now)
@@ -517,7 +518,7 @@ def _store_completed(
 
 
 def _storable_todo(todo: Any) -> Any:
-    """A todo as Postgres can hold it: a model may write anything."""
+    """Return a todo that Postgres can hold: a model may write anything."""
     if not isinstance(todo, Mapping):
         return todo
     return {
@@ -537,22 +538,22 @@ def create_session_end_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "session_end",
 ) -> Runnable[Any, Update]:
-    """A node that ends the run's session, if it has ended; see `MemoryHooks.on_session_stop`.
+    """Create a node that closes the run's session if it is over.
 
-    It writes the state key `session`: the `SessionReport` as JSON, with the keys of the `events`
-    and `concepts` that were kept, or None where the session goes on. A retry of the node keeps
-    nothing twice. The session is the context's, else the thread.
+    See `MemoryHooks.on_session_stop`. The node writes the state key `session`: the `SessionReport`
+    as JSON, with the keys of the stored `events` and `concepts`, or None while the session goes on.
+    A retry of the node stores nothing twice. The session is the context's, else the thread.
 
     Args:
-        ended: Whether the session has ended: a key of the state, or a function of the state. Until
-            the key is written the session goes on; a state that does not know it is refused.
+        ended: True if the session is over: a key of the state, or a function of the state. Until
+            the key is written the session goes on; a state without such a key is refused.
         events: Significant events, each with a `description` and a `type`: a key of the state, or a
             function of it.
-        concepts: What was learned, each with a `description` and a `category`, likewise.
-        model: A chat model that sums up what happened, and what was learned; rules do if not given.
-        on_error: `tell` writes what went wrong to the log and to `session["error"]`; `raise` leaves
-            it to the graph and its retry policy. The notes stay for another try.
-        context, coordinator, name: Those of every node; see `create_recall_node`.
+        concepts: Lessons, each with a `description` and a `category`, likewise.
+        model: A chat model that sums up events and lessons; without one rules do.
+        on_error: `tell` writes the error to the log and to `session["error"]`; `raise` leaves it to
+            the graph and its retry policy. The notes stay for another try.
+        context, coordinator, name: Options of every node; see `create_recall_node`.
 
     Raises:
         ConfigurationError: when it runs, if the state has no key `session`, or none that `ended`
@@ -574,7 +575,7 @@ def _close_session(
     of: dict[str, StateSource | None],
     model: BaseChatModel | None,
 ) -> Flow[Update]:
-    """End the session of a run, if it is over."""
+    """Close the session of a run if it is over."""
     over = node.read_state(step.state, ended, default=None)
     if over is None or not checks.checked_flag(over, "whether the session ended"):
         return {"session": None}

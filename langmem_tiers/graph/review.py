@@ -1,4 +1,4 @@
-"""A node by which people review what the gate held back: it interrupts the graph for them."""
+"""A node by which people review quarantined memories: it interrupts the graph for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remember.quarantine import Quarantined
 
 _HISTORY_KINDS: Final = {"release": "released", "reject": "rejected"}
-"""What there is to decide, and how a memory's history calls it."""
+"""Decisions, and their kinds in a memory's history."""
 _DECISIONS: Final = {done: decision for decision, done in _HISTORY_KINDS.items()}
 _FORM: Final = (
     "resume with {key: 'release' or 'reject', or {'decision': …, 'reason': …, 'version': …}}"
@@ -34,7 +34,7 @@ _SHOWN_FIELDS: Final = ("key", "source", "trust", "memory_type", "id")
 
 
 class ReviewDecision(TypedDict):
-    """What is to be done with a quarantined memory, if it still has this version."""
+    """Decision about a quarantined memory, if it still has this version."""
 
     key: str
     decision: str
@@ -42,24 +42,24 @@ class ReviewDecision(TypedDict):
     version: str
     id: int
     since: str
-    """When it was quarantined."""
+    """Time at which it was quarantined."""
 
 
 class _ReviewInput(TypedDict):
-    """What a review takes from the graph's state."""
+    """Input of a review: none of the graph's state."""
 
 
 class _ReviewOutput(TypedDict, total=False):
-    """What it writes to it."""
+    """Output of a review to the graph's state."""
 
     reviewed: list[dict[str, Any]]
 
 
 class _ReviewState(_ReviewOutput, total=False):
-    """A review so far, as JSON."""
+    """State of a review, as JSON."""
 
     asked: dict[str, Any] | None
-    """What it interrupts with; None once that is answered."""
+    """Payload of the interrupt; None once it is answered."""
     decided: list[ReviewDecision]
 
 
@@ -70,32 +70,32 @@ def create_review_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "review",
 ) -> Runnable[Any, Update]:
-    """A node that asks a person about what is quarantined, and releases or rejects it.
+    """Create a node that asks a person about quarantined memories, and releases or rejects them.
 
-    It raises one `interrupt` with all that waits, and goes on with
+    It raises one `interrupt` with all that wait, and goes on with
     `Command(resume={key: "release"})`; a decision is `"release"`, `"reject"`, or a mapping such as
-    `{"decision": "reject", "reason": "spam"}`. It holds for what was shown: what was written anew
-    since is asked about again, and only what was shown can be decided, unless the `version` of
-    something else that was looked at is given beside the decision. What is not named stays
-    quarantined. Where nothing waits there is no interrupt. An answer that is no decision changes
-    nothing: the same is asked again, with an `error` that says what was wrong. Of a graph that
-    stands at several interrupts, the answer is given by the interrupt's id, as LangGraph wants it.
+    `{"decision": "reject", "reason": "spam"}`. A decision holds for the version that was shown: a
+    memory that was rewritten since is asked about again. Only shown memories can be decided; for
+    another one the decision has to name the `version` that the person looked at. A memory that is
+    not named stays quarantined. If none waits there is no interrupt. An answer that is no decision
+    changes nothing: the node asks again, with an `error` that explains it. If a graph stands at
+    several interrupts, the answer is given by the interrupt's id, as LangGraph wants it.
 
-    What is interrupted with is JSON: `memories`, each with its `key`, `namespace`, `content`,
-    `reason`, `source`, `trust`, `tier`, `memory_type`, `quarantined_at`, `id` and `version`, and
-    `text`, all of them for one who reads them. Contents are data: what could end a fence is written
-    `&lt;`.
+    The payload is JSON: `memories`, each with its `key`, `namespace`, `content`, `reason`,
+    `source`, `trust`, `tier`, `memory_type`, `quarantined_at`, `id` and `version`, and `text`, all
+    of them for a reader. Contents are data: a sign that could end a fence is written `&lt;`.
 
-    It writes the state key `reviewed`: what was done to what was decided here, each a `key`, a
-    `decision` and a `reason`, as the memory's history says. Done again, after a crash or by several
-    people, it does nothing twice: whoever is first decides, and `reviewed` has that decision. What
-    was deleted or written anew meanwhile is not in it.
+    It writes the state key `reviewed`: a `key`, a `decision` and a `reason` for each memory decided
+    here, as the memory's history has them. Repeated after a crash or by several people, it does
+    nothing twice: the first person decides, and `reviewed` has that decision, but no memory that
+    was deleted or rewritten meanwhile.
 
     Args:
         limit: Memories at most that are asked about at a time, the oldest first.
-        context: Whose memory it is; see `create_recall_node`. Asked about is what a recall in the
-            run's context would see; all of the tenant, where it names no project and no session.
-        coordinator, name: Those of every node; see `create_recall_node`.
+        context: Whose memory it is; see `create_recall_node`. The node asks about the memories that
+            a recall in the run's context would see; about all of the tenant if the context names
+            no project and no session.
+        coordinator, name: Options of every node; see `create_recall_node`.
 
     Example:
         ```python
@@ -115,7 +115,7 @@ def create_review_node(
         "ask": partial(_ask, most=most),
         "decide": _decide,
     }
-    # Each node is a checkpoint, so that an answer is judged by what it was asked about, and once.
+    # Each node is a checkpoint, so that an answer is judged once, by the question that was shown.
     builder = StateGraph(_ReviewState, input_schema=_ReviewInput, output_schema=_ReviewOutput)
     for step, body in steps.items():
         builder.add_node(step, NodeConfig(context, coordinator, step).node(body))
@@ -126,13 +126,13 @@ def create_review_node(
 
 
 def _look(step: Step, *, most: int) -> Flow[Update]:
-    """Find out what there is to ask about."""
+    """List the memories to ask about."""
     held = (yield from _list_quarantined(step.memory))[:most]
     return {"asked": _interrupt_payload(held)} if held else {"reviewed": []}
 
 
 def _ask(step: Step, *, most: int) -> Flow[Update]:
-    """Ask, and judge the answer; what is no decision is asked about again."""
+    """Ask a person, and read the answer; ask again if it is no decision."""
     question = step.state["asked"]
     answer = interrupt(question)
     held = yield from _list_quarantined(step.memory)
@@ -144,11 +144,11 @@ def _ask(step: Step, *, most: int) -> Flow[Update]:
 
 
 def _decide(step: Step) -> Flow[Update]:
-    """Do what was decided; what was changed since waits for another review."""
+    """Carry out the decisions; a memory that was changed since waits for another review."""
     decided: list[ReviewDecision] = step.state["decided"]
     waiting = {held.id for held in (yield from _list_quarantined(step.memory))}
     for decision in decided:
-        if decision["id"] in waiting:  # else it was dealt with already
+        if decision["id"] in waiting:  # else it was decided already
             yield from _carry_out(step.memory, decision)
     since = {decision["id"]: datetime.fromisoformat(decision["since"]) for decision in decided}
     done = yield from invoke(step.memory.admin.decisions, since)
@@ -164,7 +164,7 @@ def _decide(step: Step) -> Flow[Update]:
 
 
 def _carry_out(memory: MemoryCoordinator, decision: ReviewDecision) -> Flow[None]:
-    """Release or reject one, unless it was changed, or somebody was quicker."""
+    """Release or reject a memory, unless it was changed, or somebody was quicker."""
     verb: Any = memory.admin.release if decision["decision"] == "release" else memory.admin.reject
     version = datetime.fromisoformat(decision["version"])
     try:
@@ -175,11 +175,11 @@ def _carry_out(memory: MemoryCoordinator, decision: ReviewDecision) -> Flow[None
         if error.code != "not_quarantined":
             raise
         if decision["id"] in {each.id for each in (yield from _list_quarantined(memory))}:
-            raise  # it is not that somebody was quicker: another memory has its key
+            raise  # nobody was quicker: another memory has its key
 
 
 def _list_quarantined(memory: MemoryCoordinator) -> Flow[list[Quarantined]]:
-    """Return what of the context is quarantined."""
+    """List the quarantined memories of the context."""
     own = memory.context.project_id is not None or memory.context.session_id is not None
     return invoke(memory.admin.list_quarantined, limit=MAX_LIMIT, own=own)
 
@@ -214,11 +214,11 @@ def _interrupt_payload(held: Sequence[Quarantined]) -> dict[str, Any]:
 def _read_decisions(
     answer: object, shown: Sequence[Mapping[str, Any]], held: Sequence[Quarantined]
 ) -> list[ReviewDecision]:
-    """Return what was decided of which version: the one that was shown, unless another is named.
+    """Read the decisions of an answer, each for the version that was shown, or that it names.
 
     Raises:
-        InvalidInputError: if it is no decision about memories; for what nobody was asked about, has
-            changed, or has a key of several.
+        InvalidInputError: if it is no decision about memories; for a memory that nobody was asked
+            about, that has changed, or that shares its key with another one.
     """
     if not isinstance(answer, Mapping) or not all(isinstance(key, str) for key in answer):
         raise InvalidInputError(f"{short(answer)} is no decision: {_FORM}")
@@ -244,7 +244,7 @@ def _read_decisions(
 
 
 def _read_decision(key: str, value: object) -> tuple[str, str, str | None]:
-    """Read what somebody decided about a memory: the decision, the reason, and the version."""
+    """Read an answer about a memory: the decision, the reason, and the version."""
     fields = {"decision": value} if isinstance(value, str) else value
     if not isinstance(fields, Mapping) or fields.keys() - {"decision", "reason", "version"}:
         raise InvalidInputError(f"{short(value)} is no decision about {key!r}: {_FORM}")

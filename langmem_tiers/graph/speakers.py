@@ -1,7 +1,7 @@
-"""Who said what in a run, how far that is trusted, and how it is kept.
+"""Speakers of a run's messages, the trust in them, and their notes and keys.
 
-A person or the run around this one wrote a human message; what an agent says is trusted no further
-than what it has heard from its tools.
+A person or the run around this one wrote a human message. An agent's words are trusted no further
+than the answers of its tools.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from langmem_tiers.turn.record import cut_middle
 from langmem_tiers.turn.trace import holds_private_data
 
 TRUST_KEY: Final = "langmem_tiers_trust"
-"""Marks an answer of this package's own tools: how far is trusted what it brings."""
+"""Key in an answer of this package's own tools: the trust in the memories that it brings."""
 _NO_TEXT_KEYS: Final = frozenset(("base64", "data", "url", "id", "type", "mime_type"))
-"""Parts of a message's content that are no text."""
+"""Keys of a message's content that hold no text."""
 
 
 def trust_after(
@@ -53,13 +53,13 @@ def trust_after(
     person: Callable[[BaseMessage], bool] = is_human,
     trust: float = 1.0,
 ) -> float:
-    """Return how far to trust what a listener who is no person says after these messages.
+    """Return the trust, in 0…1, in what an agent says after these messages.
 
-    It is trusted, in 0…1, as far as the least trusted text that was brought since a person spoke,
-    and wholly where nothing was. A tool's answer is brought, in whatever form, also a provider's,
-    and so is a summary. The tools by which an agent keeps its tasks and this package's own bring
-    nothing, but for the memories that a search found. A human message that no `person` wrote is
-    brought too: it is trusted as far as `trust`, and no further than its text.
+    It is that of the least trusted text that was brought since a person spoke, and 1 if none was.
+    A tool's answer is brought, in whatever form, also a provider's, and so is a summary. The tools
+    by which an agent keeps its tasks and this package's own bring nothing but the memories that a
+    search found. A human message that no `person` wrote is brought too: it is trusted as far as
+    `trust`, and no further than its text.
     """
     least, tools = 1.0, gate.policy.trust.of_source(Source.TOOL)
     heard: dict[tuple[str, Source], None] = {}
@@ -78,10 +78,10 @@ def trust_after(
 
 
 def messages_so_far(config: RunnableConfig) -> list[BaseMessage]:
-    """The messages of the run that a tool is called in; none outside of one.
+    """Return the messages of the run that a tool is called in; none outside of a run.
 
-    Of a run that keeps its messages under another key nobody knows what it heard: it is as if a
-    tool had said something.
+    If the run keeps its messages under another key, nobody knows what it heard. The empty answer
+    of a tool stands for them.
     """
     value = read_channel(config, "messages")
     return [ToolMessage("", tool_call_id="")] if value is node.MISSING else _message_list(value)
@@ -94,7 +94,7 @@ def _message_list(value: Any) -> list[BaseMessage]:
 
 
 def _brought_texts(message: BaseMessage) -> Iterator[str]:
-    """The texts that somebody else brought with a message; a blank one where it holds no text."""
+    """Yield the texts that a message brought from somebody else; a blank one where it has none."""
     if message.additional_kwargs.get(SUMMARY_KEY):
         yield from _content_texts(message.content)
     elif isinstance(message, ToolMessage | FunctionMessage):
@@ -115,7 +115,7 @@ def _brought_texts(message: BaseMessage) -> Iterator[str]:
 
 
 def _content_texts(part: Any) -> Iterator[str]:
-    """The texts in the content of a message."""
+    """Yield the texts in the content of a message."""
     if isinstance(part, str):
         yield replace_unstorable(part)
     elif isinstance(part, Mapping):
@@ -128,39 +128,39 @@ def _content_texts(part: Any) -> Iterator[str]:
 
 
 HEARD_KEY: Final = "memory_heard"
-"""The key of an agent's state under which the middleware keeps what it heard in its turn."""
+"""Key of an agent's state under which the middleware keeps the messages of its turn."""
 _PARENT_TASK: Final[ContextVar[RunnableConfig | None]] = ContextVar(
     "langmem_tiers_begun", default=None
 )
 _OUTERMOST_DEPTH: Final = 1
-"""The number of tasks that a task of the outermost run is in, itself included."""
+"""Number of tasks that a task of the outermost run is in, itself included."""
 _NODE_CHANNEL: Final = "branch:to:{}"
-"""The channel by which LangGraph (1.2 and later) calls a node."""
+"""Channel by which LangGraph (1.2 and later) calls a node."""
 
 
 class ParentTask(ManagedValue[None]):
-    """Notes the task that began the run; in the state it is None.
+    """Managed value that notes the task which began the run; in the state it is None.
 
-    A key of this kind is read where the run was begun, before each of its steps. LangGraph hands a
-    run nothing else of the state of the run around it.
+    LangGraph reads such a key before each step of the run, in the context of the task that began
+    it. It hands a run nothing else of the state of the run around it.
     """
 
     @staticmethod
     def get(scratchpad: object) -> None:  # noqa: ARG004 - as LangGraph calls it
-        """Note it for the step."""
+        """Note the task for the step."""
         _PARENT_TASK.set(var_child_runnable_config.get())
 
 
 class Speakers(NamedTuple):
-    """The speakers of the human messages of a run."""
+    """Speakers of the human messages of a run."""
 
     person_ids: frozenset[str] | None
-    """The ids of people's messages; None in the outermost run, where all are theirs but for those
-    that a node signed."""
+    """Ids of people's messages; None in the outermost run, where people wrote all messages but
+    those that a node signed."""
     is_node: Callable[[str], bool]
-    """Tells whether a node of the graph has this name."""
+    """Function that tells whether a node of the graph has a name."""
     trust: float
-    """The trust in a message that no person wrote."""
+    """Trust in a message that no person wrote."""
 
     def is_person(self, message: BaseMessage) -> bool:
         """Tell whether a person wrote a message."""
@@ -171,7 +171,7 @@ class Speakers(NamedTuple):
         return not (message.name and self.is_node(message.name))
 
     def options(self, message: BaseMessage) -> dict[str, Any]:
-        """Return the speaker of a human message, as options of `store`: its name, else the user."""
+        """Return the speaker of a human message as options of `store`: its name, else the user."""
         named = replace_unstorable(message.name or "").strip().encode()[:MAX_NAMESPACE_BYTES]
         name = named.decode(errors="ignore")
         if self.is_person(message):
@@ -182,12 +182,13 @@ class Speakers(NamedTuple):
 
 
 def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
-    """Find who said the human messages of the run that a node, a tool or a hook runs in.
+    """Return the speakers of the run that a node, a tool or a hook runs in.
 
-    In the outermost run people said them, but for those that a node of the graph signed with its
-    own name. In a run within another one people said those whose ids the outermost run's state
-    holds. The run around it wrote all others, and they are trusted no further than what that run
-    had heard by then. Where the outermost run's state is not known, none counts as a person's.
+    In the outermost run people wrote the human messages, but for those that a node of the graph
+    signed with its own name. In a run within another one people wrote those whose ids the outermost
+    run's state holds. The run around it wrote all others; they are trusted no further than what
+    that run had heard by then. If the outermost run's state is not known, no message counts as a
+    person's.
     """
     own, usual = partial(_is_node, config), gate.policy.trust.of_source(Source.TOOL)
     levels = _task_path(config)
@@ -221,10 +222,10 @@ def trust_in_run(
     config: RunnableConfig,
     speakers: Speakers | None = None,
 ) -> Flow[float]:
-    """Return how far to trust what is said after these messages in a run; see `trust_after`.
+    """Return the trust in what is said after these messages in a run; see `trust_after`.
 
-    Answers may be long, so a thread computes it where a loop waits. Who said the messages is found
-    out if it is not known.
+    Answers may be long, so a thread computes it where an event loop waits. Without `speakers` it
+    finds those of the run.
     """
     if speakers is None:
         speakers = yield from speakers_in(config, gate)
@@ -236,21 +237,21 @@ def trust_in_run(
 
 
 def trust_in_step(step: Step) -> Flow[float]:
-    """Return how far to trust what an agent says after the messages of a step; see `trusting`."""
+    """Return the trust in what an agent says after the messages of a step; see `trust_in_run`."""
     return trust_in_run(step.messages, step.memory.gate, step.config)
 
 
 def heard_ids(heard: Any) -> frozenset[str] | None:
-    """Return the ids of people's messages in a turn that the middleware heard; None without it."""
+    """Return the ids of people's messages from the middleware's key; None without it."""
     is_heard = isinstance(heard, Mapping) and "said" in heard
     return frozenset(heard["said"]) if is_heard else None
 
 
 def parent_task(config: RunnableConfig) -> RunnableConfig | None:
-    """Find the task that began the run; None for the outermost one, and where it is not known.
+    """Return the config of the task that began the run; None in the outermost run, or if unknown.
 
-    Its tasks are those around the run's own. A run that keeps its state over calls
-    (`checkpointer=True`) has no task ids among these.
+    The path of that task is the run's own without its last task. A run that keeps its state over
+    calls (`checkpointer=True`) has no task ids in its path.
     """
     begun, levels = _PARENT_TASK.get(), _task_path(config)
     if (
@@ -265,7 +266,7 @@ def parent_task(config: RunnableConfig) -> RunnableConfig | None:
 
 
 def _task_path(config: RunnableConfig) -> list[str]:
-    """Return the tasks that a run is in, the outermost first, and its own last."""
+    """Return the tasks that a run is in, the outermost first, its own last."""
     place = (config.get("configurable") or {}).get("checkpoint_ns") or ""
     return [part for part in str(place).split("|") if part and not part.isdigit()]
 
@@ -277,7 +278,7 @@ def _is_node(config: RunnableConfig, name: str) -> bool:
 
 
 def _state_values(config: RunnableConfig) -> dict[str, Any]:
-    """Return all that the state of a task's run holds, by key."""
+    """Return all values in the state of a task's run, by key."""
     read: Any = (config.get("configurable") or {}).get(node.READ_KEY)
     if read is None:
         return {}
@@ -287,7 +288,7 @@ def _state_values(config: RunnableConfig) -> dict[str, Any]:
 
 
 def _saved_state(config: RunnableConfig) -> Flow[dict[str, Any]]:
-    """Return the outermost run's state when its step began, if a checkpointer tells it."""
+    """Return the outermost run's state at the start of its step; empty without a checkpointer."""
     configurable: Mapping[str, Any] = config.get("configurable") or {}
     saver: Any = configurable.get("__pregel_checkpointer")
     first = (configurable.get("checkpoint_map") or {}).get("")
@@ -303,7 +304,7 @@ def _saved_state(config: RunnableConfig) -> Flow[dict[str, Any]]:
 
 
 def _person_message_ids(state: Mapping[str, Any], is_node: Callable[[str], bool]) -> frozenset[str]:
-    """Return the ids of people's messages in the run that has this state."""
+    """Return the ids of people's messages in a run's state."""
     humans = [human for value in state.values() for human in _human_messages(value)]
     if (person_ids := heard_ids(state.get(HEARD_KEY))) is not None:
         humans = [human for human in humans if human.id in person_ids]
@@ -314,7 +315,7 @@ def _person_message_ids(state: Mapping[str, Any], is_node: Callable[[str], bool]
 
 
 def _human_messages(value: Any) -> Iterator[HumanMessage]:
-    """Find the human messages in the value of a key: a message, messages, or a run's input."""
+    """Yield the human messages in the value of a key: a message, messages, or a run's input."""
     if isinstance(value, HumanMessage):
         yield value
     elif isinstance(value, Mapping):
@@ -325,7 +326,7 @@ def _human_messages(value: Any) -> Iterator[HumanMessage]:
 
 
 def _trust_in_parent(begun: RunnableConfig, gate: Gate) -> float:
-    """Return how far to trust what a run says to a run that it begins."""
+    """Return the trust in what a run says to a run that it begins."""
     value, usual = read_channel(begun, "messages"), gate.policy.trust.of_source(Source.TOOL)
     if not isinstance(value, list):  # nobody knows what the run heard
         return usual
@@ -337,22 +338,22 @@ def _trust_in_parent(begun: RunnableConfig, gate: Gate) -> float:
 
 
 _LONGEST_MESSAGE: Final = 20_000
-"""Characters that are kept of a message: some 5,000 tokens, so that it still fits into a context
+"""Characters of a message that are kept: some 5,000 tokens, so that it still fits into a context
 by itself; our own choice."""
 _AGENT_NAME: Final = "agent"
 
 
 class FinalAnswer(NamedTuple):
-    """An agent's last word."""
+    """Final answer of an agent."""
 
     message: AIMessage
     text: str
     heard: Sequence[BaseMessage]
-    """The messages that it had heard by then."""
+    """Messages that the agent had heard by then."""
 
 
 def unanswered_messages(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-    """Find the human messages since an agent's last word; before it, if that ends the messages."""
+    """Return the human messages since an agent's last answer; before it if that is the last one."""
     humans: list[BaseMessage] = []
     for place, message in enumerate(reversed(messages)):
         if place and isinstance(message, AIMessage) and not message.tool_calls:
@@ -363,7 +364,7 @@ def unanswered_messages(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 
 def plain_answer(messages: Sequence[BaseMessage]) -> FinalAnswer | None:
-    """Return the agent's answer, if it is the last message: it calls nothing."""
+    """Return the agent's answer if that is the last message and calls no tool; else None."""
     last = messages[-1] if messages else None
     if not isinstance(last, AIMessage) or last.tool_calls:
         return None
@@ -371,7 +372,7 @@ def plain_answer(messages: Sequence[BaseMessage]) -> FinalAnswer | None:
 
 
 def final_answer(messages: Sequence[BaseMessage], response: object) -> FinalAnswer | None:
-    """Find an agent's final answer: in words, in a form (`response`), or a tool's answer."""
+    """Return an agent's final answer: in words, in a form (`response`), or a tool's answer."""
     until = len(messages)
     while until and isinstance(messages[until - 1], ToolMessage):
         until -= 1
@@ -401,7 +402,7 @@ def final_answer(messages: Sequence[BaseMessage], response: object) -> FinalAnsw
 
 
 def session_note(text: str, memory: MemoryCoordinator, key: str) -> dict[str, Any]:
-    """Return a text as a memory of the session; a long one keeps both its ends.
+    """Return options of `store` for a text of the session; a long text keeps both its ends.
 
     A private text is not cut, so that the gate judges all of it.
     """
@@ -415,8 +416,9 @@ def message_key(
 ) -> str:
     """Return the key of a message's memory.
 
-    The same message of a thread has the same key; without a thread, the same words have. A human
-    message that no person wrote has another: a run around this one may know that a person wrote it.
+    The same message of a thread has the same key; without a thread, so have the same words. With
+    `speakers`, a human message that no person wrote has another key: a run around this one may know
+    that a person wrote it.
     """
     text = replace_unstorable(text_of(message))
     key = uuid5(NAMESPACE_OID, f"{node.thread_of(config) or text}\0{message.id or text}")
@@ -430,9 +432,9 @@ def message_key(
 
 
 def message_keys(messages: Sequence[BaseMessage], config: RunnableConfig) -> set[str]:
-    """Return all keys that messages may be remembered under, whoever wrote them.
+    """Return all keys under which messages may be remembered, whoever wrote them.
 
-    Those of the run around this one, which handed it on, are among them, as far as they are known.
+    The messages of the run around this one count too, as far as they are known.
     """
     begun, seen = parent_task(config), set[str]()
     around = [] if begun is None else _message_list(read_channel(begun, "messages"))

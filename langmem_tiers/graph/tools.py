@@ -1,10 +1,10 @@
-"""Tools with which a model keeps its own memory in a namespace, on any LangGraph store.
+"""Tools by which a model keeps its own memory in a namespace, on any LangGraph store.
 
-Names, parameters and stored values are those of the tools of the same names in `langmem`, so that
-either can stand in for the other on the same memories. To a store of ours they write through the
-gate, as an agent, and find what a recall shows. A memory of a person's, or of the application's
-own, stands: a model may note something beside it, and changes and deletes no more than what a
-recall shows and no person answers for.
+Names, parameters and stored values equal those of the tools of the same names in `langmem`, so that
+either can stand in for the other on the same memories. In a `TieredStore` they write through the
+gate, as an agent, and find the memories that a recall shows. A memory of a person, or of the
+application itself, is protected: a model may add a memory beside it. It changes and deletes only
+memories that a recall shows and that no person answers for.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ OurStore: TypeAlias = TieredStore | TierView
 _ACTIONS: tuple[Action, ...] = ("create", "update", "delete")
 _GATE: Final = Gate()
 _FURTHER_ROWS: Final = 100
-"""Rows of each further page of a search, where not all of what came before is an answer."""
+"""Rows of each further page of a search, if not all rows of earlier pages are answers."""
 
 
 def create_search_memory_tool(
@@ -76,21 +76,21 @@ def create_search_memory_tool(
 ) -> BaseTool:
     """Make a tool that searches a namespace and everything below it, or a context's memory.
 
-    Without a namespace it searches what the run's context recalls, also what is to be reminded of
-    later, and answers in lines with handles; `about="user"` lists what is known of the user. With
-    one it is langmem's: it returns the items as a JSON list, best first, and with
-    `content_and_artifact` the items themselves are the artifact. Of a `TieredStore` it then finds
-    what a recall shows: nothing that is superseded, retracted, demoted or held back. An earlier
-    asking of the query itself is left out, as it is no answer.
+    Without a namespace it searches the memories that the run's context recalls, also reminders, and
+    answers in lines with handles; `about="user"` lists the memories about the user. With a
+    namespace it is langmem's: it returns the items as a JSON list, best first, and with
+    `content_and_artifact` the items themselves are the artifact. In a `TieredStore` it then finds
+    what a recall shows: nothing that is superseded, retracted, demoted or held back. An item that
+    only asks the query itself is left out, as it is no answer.
 
     Args:
         namespace: Labels, in which `{name}` stands for `config["configurable"]["name"]`, written as
             `MemoryContext` writes a name; None is the context's memory.
-        instructions: Put at the end of the tool's description.
+        instructions: The text at the end of the tool's description.
         store: Any store; the graph's own if not given.
-        response_format: Whether the items are returned as an artifact as well.
-        context, coordinator: Those of every node, without a namespace; see `create_recall_node`.
-        name: What the model calls it.
+        response_format: `content_and_artifact` returns the items as an artifact as well.
+        context, coordinator: Options of every node, without a namespace; see `create_recall_node`.
+        name: The tool's name for the model.
 
     Raises:
         InvalidInputError: for an empty namespace, which would be every tenant's, and for
@@ -141,20 +141,18 @@ def create_manage_memory_tool(
 
     Without a namespace it keeps the memory of the run's context, by handles or keys: an update
     supersedes and a deletion retracts, which `learning.rollback` and `truth.restore` undo. It
-    changes nothing of another user's, and what one speaker said only in that speaker's turns. A
-    note of `kind="lesson"` is found again by the failure that the turn met last.
+    changes no memory of another user, and a speaker's words only in that speaker's turns. A note
+    of `kind="lesson"` is found again by the last failure of the turn.
 
     With a namespace it is langmem's: a memory is stored as `{"content": …}` under a random id. In a
-    `TieredStore` it passes the gate (docs/gate.md) with the source `agent`. What a person, or the
-    application itself, stored there is neither updated nor deleted, and the message says so.
+    `TieredStore` it passes the gate (docs/gate.md) with the source `agent`. It does not change a
+    memory that a person or the application itself stored there, and the message says so.
 
-    What the model gets wrong it is told in the tool's message. After other tools in the same turn
-    it is trusted no further than what these brought.
+    The tool's message names the model's mistakes. A model is trusted no further than its tools.
 
     Args:
-        namespace, store, context, coordinator, name: Those of `create_search_memory_tool`.
-        instructions: Put at the end of the tool's description; with a namespace langmem's
-            advice on when to call it, if not given.
+        namespace, store, context, coordinator, name: Options of `create_search_memory_tool`.
+        instructions: The end of the tool's description; with a namespace langmem's by default.
         schema: The type of the content: `str`, or a Pydantic model.
         actions_permitted: Some of `create`, `update` and `delete`.
 
@@ -170,9 +168,8 @@ def create_manage_memory_tool(
         ```
     """
     if namespace is None:
-        return make_context_tool(
-            "manage", name, instructions or "", NodeConfig(context, coordinator)
-        )
+        config = NodeConfig(context, coordinator)
+        return make_context_tool("manage", name, instructions or "", config)
     labels, actions = _checked_labels(namespace), _permitted_actions(actions_permitted)
 
     def manage_memory(
@@ -181,11 +178,8 @@ def create_manage_memory_tool(
         id: UUID | None = None,  # noqa: A002 - langmem's word
     ) -> Flow[str]:
         with context_tools.errors_to_model():
-            return (
-                yield from _carry_out_action(
-                    _find_store(store), _fill_labels(labels), action, id, content
-                )
-            )
+            place = _find_store(store), _fill_labels(labels)
+            return (yield from _carry_out_action(*place, action, id, content))
 
     advice = prompts.MANAGE_MEMORY_INSTRUCTIONS if instructions is None else instructions
     ending = checks.checked_instance(advice, str, "instructions")
@@ -195,7 +189,7 @@ def create_manage_memory_tool(
 
 
 _REQUIRED: Final = {"required": list[str]()}
-"""Nothing is required, and says so: some providers refuse a schema without the list."""
+"""Empty list of required arguments: some providers refuse a schema without the list."""
 
 
 class _SearchMemory(BaseModel):
@@ -208,7 +202,7 @@ class _SearchMemory(BaseModel):
 
 
 def _item_values(answer: ToolMessage) -> list[Any]:
-    """The values of the memories that an answer brings, as JSON."""
+    """Return the values of the memories in an answer, as JSON."""
     items = json.loads(answer.text) if answer.status != "error" else []
     return [item["value"] for item in items]
 
@@ -249,7 +243,7 @@ def _verb_list(actions: Sequence[Action]) -> str:
 def _carry_out_action(
     store: BaseStore, labels: tuple[str, ...], action: Action, memory_id: UUID | None, content: Any
 ) -> Flow[str]:
-    """Do what a model wants; what became of it, in words for the model."""
+    """Carry out a model's change, and return the result in words for the model."""
     context_tools.check_change(action, memory_id, content)
     plain = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
     value: Any = None if action == "delete" else {"content": plain}
@@ -285,12 +279,12 @@ def _fill_labels(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def _render_label(name: str) -> str:
-    """A name as `MemoryContext` writes it; one with a dot as it is, which a store refuses."""
+    """Return a name as `MemoryContext` writes it; one with a dot stays, and a store refuses it."""
     return name if "." in name else label_of(name)
 
 
 def _run_user_id() -> str | None:
-    """The user whom the run's context names, in a graph."""
+    """Return the user whom the run's context names; None outside of a graph."""
     with suppress(RuntimeError, KeyError):
         return node.user_of_context(
             getattr(get_runtime(), "context", None)
@@ -310,21 +304,21 @@ def _find_store(store: BaseStore | None) -> BaseStore:
     )
 
 
-# Keeping and finding in a store of ours, or in any
+# Changing and searching a store of ours, or any store
 
 
 def _change_item(
     store: OurStore, put: PutOp, action: str, trust: float
 ) -> Flow[StoreResult | None]:
-    """Carry out what a model wants of a store of ours; None once something is deleted.
+    """Carry out a model's change of a store of ours; return None for a deletion.
 
     Args:
-        store, put, action: What is wanted, and where.
-        trust: How far at most the model is trusted, after what it heard from its tools.
+        store, put, action: The store, and the change.
+        trust: The trust in the model at most, after the answers of its tools.
 
     Raises:
-        InvalidInputError: for what cannot be stored, or a memory that is not the model's to change;
-            nothing was.
+        InvalidInputError: for a content that cannot be stored, or a memory that the model may not
+            change; nothing was changed.
     """
     flows = store.flows
     tier = store.name if isinstance(store, TierView) else None
@@ -349,7 +343,7 @@ def _change_item(
 
 
 def _current_under_key(wanted: Write, moment: Moment) -> Call:
-    """Asks what stands under its key, and whether a recall shows it."""
+    """Return a query for the memory under a key, with a column that says if a recall shows it."""
     params = {**keys_of([wanted]), **recalls.visibility(moment)}
     return Call("standing_under_keys", params)
 
@@ -357,9 +351,10 @@ def _current_under_key(wanted: Write, moment: Moment) -> Call:
 def _check_own(
     key: str, action: str, tier: Tier | None, trust: float, rows: Sequence[Sequence[Any]]
 ) -> None:
-    """Refuse to change what a recall does not show, and what a person answers for.
+    """Refuse to change a memory that a recall does not show, or that a person answers for.
 
-    A model that heard what instructs its reader changes only what is trusted no more than that.
+    A model that read a text which instructs its reader changes only memories trusted no more than
+    that text.
     """
     shown = [value for value, lives_in, seen in rows if seen and lives_in == (tier or lives_in)]
     if not shown:
@@ -370,7 +365,7 @@ def _check_own(
 
 
 def _gate_text(content: Any, name: str = "") -> str:
-    """Write a content as the gate reads it: a line for each text of what is no text itself."""
+    """Write a content as the gate reads it: a line for each text in a mapping or a list."""
     if isinstance(content, Mapping):
         return "\n".join(_gate_text(value, str(each)) for each, value in content.items())
     if isinstance(content, list):
@@ -379,10 +374,9 @@ def _gate_text(content: Any, name: str = "") -> str:
 
 
 def _search_tiered(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[SearchItem]]:
-    """A page of what is recalled below a namespace, best first.
+    """Return a page of the memories that are recalled below a namespace, best first.
 
-    Shown is what is shared, and of a user what is the own of the one whom the namespace or, if it
-    does not, the run names.
+    They are the shared memories, and those of the user whom the namespace names, else the run.
     """
     flows, tiers = store.flows, (store.name,) if isinstance(store, TierView) else TIERS
     sought = ops.to_search(op, flows.options.bounds)
@@ -394,7 +388,7 @@ def _search_tiered(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[l
         tiers=frozenset(tiers),
         limit=sought.offset + sought.limit,
         conditions=sought.conditions,
-        profile=ranking.PROFILES["match"],  # what is read stays where it is on the next page
+        profile=ranking.PROFILES["match"],  # a read item keeps its place on the next page
         floor=ranking.DEFAULT_FLOOR,
     )
     best = yield from single(recalls.recall([ask], reader_of(store), flows))
@@ -412,7 +406,7 @@ def _search_tiered(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[l
 
 
 def _search_any(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
-    """A page of a search in any store, without an earlier asking of the query itself."""
+    """Return a page of a search in any store, without items that only ask the query itself."""
     wanted = op.offset + op.limit
     size, start, results = wanted, 0, list[SearchItem]()
     while size and len(results) < wanted:

@@ -1,4 +1,4 @@
-"""Nodes by which a graph goes through a turn: its context, its tool calls, and what it leaves.
+"""Nodes by which a graph goes through a turn: its context, its tool calls, and its commit.
 
 Example:
     ```python
@@ -47,31 +47,31 @@ _log = logging.getLogger(__name__)
 
 
 class TurnOptions(TypedDict, total=False):
-    """What the nodes of a turn have in common; give all of them the same."""
+    """Options of the nodes of a turn; give all of them the same."""
 
     budget: Budget | None
-    """What the turn may spend."""
+    """Budget of the turn."""
     settings: OrchestratorSettings | None
     """See `MemoryOrchestrator`."""
     context: Scope | None
-    """Whose memory it is, a `MemoryContext`, or a mapping of some of its fields. `{name}` in one
-    stands for `config["configurable"]["name"]`, `{thread_id}` for instance."""
+    """Context of the memory: a `MemoryContext`, or a mapping of some of its fields. `{name}` in a
+    field stands for `config["configurable"]["name"]`, `{thread_id}` for instance."""
     coordinator: Callable[..., MemoryCoordinator]
-    """Makes the coordinator from a store and `context`."""
+    """Function that makes the coordinator from a store and `context`."""
 
 
 class _TurnConfig(NamedTuple):
-    """The turns of a graph: by which rules they go, and the node that goes through them."""
+    """Settings of a graph's turns: their rules, and the config of a node."""
 
     rules: Mapping[str, Any]
     config: node.NodeConfig
 
     def new_turn(self, step: Step, **further: Any) -> MemoryOrchestrator:
-        """The orchestrator of one run of a node."""
+        """Return an orchestrator for one run of a node."""
         return MemoryOrchestrator(step.memory, **self.rules, **further)
 
     def open_turn(self, step: Step, **further: Any) -> MemoryOrchestrator:
-        """The same, of the turn that the state tells of."""
+        """Return an orchestrator in the turn that the state holds."""
         if not (begun := step.read("turn")):
             raise InvalidInputError(
                 "no turn has begun: put the assemble node before this one, and add the key 'turn' "
@@ -80,12 +80,12 @@ class _TurnConfig(NamedTuple):
         return self.new_turn(step, **further).begin(begun)
 
     def node(self, body: Callable[[Step], Flow[Update]]) -> Runnable[Any, Update]:
-        """A node whose flow is that of a turn, which the store runs."""
+        """Make a node of a turn's flow, which the store runs."""
         return self.config.node(lambda step: invoke(step.memory.tiered_store.run, body(step)))
 
 
 def _turn_config(name: str, options: TurnOptions, **of_states: StateSource | None) -> _TurnConfig:
-    """Take the options that a node was given, and what it reads from a state."""
+    """Check the options of a node, and the keys that it reads from a state."""
     node.check_state_sources(**of_states)
     if unknown := options.keys() - TurnOptions.__annotations__.keys():
         raise InvalidTypeError(no_option(min(unknown), [*TurnOptions.__annotations__]))
@@ -106,23 +106,23 @@ def create_assemble_node(
     name: str = "assemble",
     **options: Unpack[TurnOptions],
 ) -> Runnable[Any, Update]:
-    """A node that begins a turn and assembles its context, for `invoke` and `ainvoke`.
+    """Create a node that begins a turn and assembles its context, for `invoke` and `ainvoke`.
 
     It writes two keys of the state: `context`, a text for a prompt, and `turn`, the turn as JSON
     (see `MemoryState`). Passed again for the same message, the turn goes on and spends the same
-    budget; for another message a new one begins, and one that was not committed leaves its trace
-    alone. A retry of the node is the same turn.
+    budget. For another message a new turn begins; of an earlier one that was not committed only the
+    trace is kept. A retry of the node is the same turn.
 
     Args:
-        prompt: What the turn is about: a key of the state, or a function of it. If not given, it is
-            what the last human message says.
+        prompt: The subject of the turn: a key of the state, or a function of it. The default is
+            the text of the last human message.
         layout: `ORCHESTRATOR`, `PERSONA`, or a layout of one's own.
         sources: See `MemoryOrchestrator`.
-        tools: What the agent can call.
+        tools: The tools of the agent.
         mode: The mode that the agent is in: a key of the state, or a function of it.
         filters: Options of `get_context` for every recall of the turn.
-        show_messages: False where the model is sent the state's messages itself: they inform what
-            is recalled, and do not stand in the context a second time.
+        show_messages: False if the model is sent the state's messages itself: they steer the
+            recall, and do not stand in the context a second time.
         name: The node's name, in traces too.
         options: See `TurnOptions`; give the other nodes of the turn the same.
 
@@ -137,7 +137,7 @@ def create_assemble_node(
         turn = turns.new_turn(step, turn_id=step.run.id, **made)
         yield from _begin_or_resume(turn, step)
         if prompt is None:
-            before = "" if turn.record is None else turn.record.prompt  # a summary may stand there
+            before = "" if turn.record is None else turn.record.prompt  # or a summary
             wanted = node.text_of(node.last_question(step.messages)) or before
         else:
             wanted = node.read_state(step.state, prompt)
@@ -150,15 +150,15 @@ def create_assemble_node(
 def create_tool_tracking_node(
     *, name: str = "track", **options: Unpack[TurnOptions]
 ) -> Runnable[Any, Update]:
-    """A node that tracks the tool calls of the turn, after a tool node.
+    """Create a node that tracks the tool calls of the turn, after a tool node.
 
-    It reads the calls since the last human message, each tracked once however often the node is
-    passed, and writes the state key `turn`. How long a call took is known where the tool node is
-    timed (see `ToolClock`). A call that there is no budget for is left out, and the trace says so.
+    It reads the calls since the last human message, tracks each once however often the node is
+    passed, and writes the state key `turn`. The duration of a call is known if the tool node is
+    timed (see `ToolClock`). A call without a budget is left out, and the trace says so.
 
     Args:
         name: The node's name, in traces too.
-        options: Those of the assemble node.
+        options: Options of the assemble node.
 
     Raises:
         InvalidInputError: when it runs, if no turn has begun.
@@ -182,19 +182,18 @@ def create_commit_node(
     name: str = "commit",
     **options: Unpack[TurnOptions],
 ) -> Runnable[Any, Update]:
-    """A node that commits the turn: all that is pending, or nothing; a retry writes nothing twice.
+    """Create a node that commits the turn's pending writes, all or none; a retry repeats none.
 
-    It writes two keys of the state: `committed`, what the turn left behind as JSON, and `turn`,
-    None.
+    It writes two keys of the state: `committed`, the report of the turn as JSON, and `turn`, None.
 
     Args:
-        success: Whether the turn went well: a key of the state, or a function of it; if not given,
-            it went as its last tool call did.
-        memorize: What else is to be memorized: a key of the state, or a function of it, that holds
-            what `MemoryOrchestrator.memorize` takes, or a list of it.
+        success: True if the turn succeeded: a key of the state, or a function of it. By default it
+            is the success of its last tool call.
+        memorize: Further items to memorize: a key of the state, or a function of it, that holds
+            an argument of `MemoryOrchestrator.memorize`, or a list of them.
         router: See `MemoryOrchestrator`.
         name: The node's name, in traces too.
-        options: Those of the assemble node.
+        options: Options of the assemble node.
 
     Raises:
         InvalidInputError: when it runs, if no turn has begun.
@@ -214,7 +213,7 @@ def create_commit_node(
 
 
 def _track_calls(turn: MemoryOrchestrator, conversation: Sequence[BaseMessage]) -> None:
-    """Track the tool calls since the last human message; what cannot be tracked is told."""
+    """Track the tool calls since the last human message; log those that cannot be tracked."""
     for call in messages.turn_calls(conversation):
         own = speakers.TRUST_KEY in call.answer.additional_kwargs
         if own and call.call["name"] in turn.settings.untracked_tools:
@@ -235,7 +234,7 @@ def _track_calls(turn: MemoryOrchestrator, conversation: Sequence[BaseMessage]) 
 
 
 def _memorize_items(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
-    """Memorize one or several things; what there is no budget for is told, and the turn goes on."""
+    """Memorize one or several items; log those without a budget, and let the turn go on."""
     alone = isinstance(items, str | Mapping)
     listed = ([items] if items else []) if alone else [] if items is None else items
     for batch in turn.memory.tiered_store.options.bounds.batched(listed):
@@ -248,9 +247,9 @@ def _memorize_items(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
 def _assemble_context(
     turn: MemoryOrchestrator, step: Step, prompt: str, **options: Any
 ) -> Flow[str]:
-    """The text of a turn's context; where there is no budget for one it is told and left empty.
+    """Return the text of a turn's context; without a budget it is empty, and the log says so.
 
-    It is told if words alone were sought for it, and which of its sources failed.
+    The step notes whether words alone were sought, and which sources failed.
     """
     conversation = step.messages or None
     try:
@@ -266,9 +265,9 @@ def _assemble_context(
 
 
 def _begin_or_resume(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
-    """Go on with the turn of a message, or begin a new one where another message came.
+    """Go on with the turn of a message, or begin a new one if another message came.
 
-    A summary that takes the place of all that humans said is no other message.
+    A summary that takes the place of all human messages is no other message.
     """
     begun, question = step.read("turn"), node.last_question(step.messages)
     about = None if question is None else question.id
@@ -284,11 +283,11 @@ def _begin_or_resume(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
 
 
 SECONDS_KEY = "langmem_tiers_seconds"
-"""Where a tool's answer says how long it took, among its `additional_kwargs`."""
+"""Key among an answer's `additional_kwargs`: the seconds that the tool took."""
 
 
 class ToolClock:
-    """Times the calls of a `ToolNode`, by the store's clock, for the node that tracks them.
+    """Wrapper of a `ToolNode` that times its calls by the store's clock, for the tracking node.
 
     A `ToolNode` is given its two methods, one for `invoke` and one for `ainvoke`.
 
@@ -307,7 +306,7 @@ class ToolClock:
     runner = node.DRIVER
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[ToolAnswer]:
-        """Run a tool call, and note how long it took."""
+        """Run a tool call, and note its duration."""
         began = _now(request)
         answer = yield from run_tool_call(handler, request)
         if not isinstance(answer, ToolMessage):
@@ -319,7 +318,7 @@ class ToolClock:
 
 
 def seconds_of(answer: ToolMessage) -> float | None:
-    """Return how long the call of an answer took; None if nobody timed it."""
+    """Return the seconds that an answer's call took; None if nobody timed it."""
     seconds = answer.additional_kwargs.get(SECONDS_KEY)
     return seconds if isinstance(seconds, float) else None
 

@@ -1,4 +1,4 @@
-"""A worker that runs the cycles that are due, for every tenant, beside any number of others."""
+"""A worker that runs the due cycles of all tenants, beside any number of other workers."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ from langmem_tiers.postgres.flow import Ask, Flow, both, off_loop
 from langmem_tiers.store.store import TieredStore
 
 FENCE_KEY = "fence"
-"""Where the metadata of a checkpoint says under which fence it was written."""
+"""Key in the metadata of a checkpoint: the fence under which it was written."""
 _FORMS: Final = ("null", "msgpack")
-"""The forms in which a cycle's values are written."""
+"""Forms in which a cycle's values are written."""
 _SEND: Final = (EXT_CONSTRUCTOR_POS_ARGS, Send.__module__, Send.__name__)
 
 
 class TenantThread(NamedTuple):
-    """Where a tenant's thread stands: what the latest holder of its lease wrote last."""
+    """A tenant's thread, at the last checkpoint of the latest holder of its lease."""
 
     tenant: str
     snapshot: StateSnapshot | None
     is_newest: bool
-    """Whether nobody who had lost the lease wrote after it."""
+    """True if no holder who had lost the lease wrote after it."""
 
     @classmethod
     def from_history(
         cls, tenant: str, history: Sequence[StateSnapshot], fence: int | None
     ) -> TenantThread:
-        """Read it from the latest checkpoints, the newest first.
+        """Read the thread from its latest checkpoints, the newest first.
 
-        `fence` is the reader's own, if it holds the lease: one that is higher is of leases that
-        have been deleted since.
+        `fence` is the reader's own, if it holds the lease: a higher one is of a lease that has been
+        deleted since.
 
         Raises:
             CheckpointError: if what it holds is no state of a cycle.
@@ -79,19 +79,19 @@ class TenantThread(NamedTuple):
 
     @property
     def is_at_work(self) -> bool:
-        """Tell whether a cycle was begun and has not ended."""
+        """Tell whether a cycle has begun and not ended."""
         return self.snapshot is not None and bool(self.snapshot.next)
 
     @property
     def report(self) -> ConsolidationReport | None:
-        """The report of the last cycle, for people; None while one is at work."""
+        """Return the report of the last cycle, for people; None while a cycle is at work."""
         if self.snapshot is None or self.is_at_work:
             return None
         last = self.snapshot.values.get("consolidated")
         return None if last is None else ConsolidationReport.of(last)
 
     def graph_input(self, fence: int) -> tuple[dict[str, Any] | None, RunnableConfig]:
-        """Return what the graph is given to go on from here, or to begin."""
+        """Return the input and config by which the graph goes on from here, or begins."""
         config = thread_config(self.tenant)
         config["metadata"] = {FENCE_KEY: fence}
         config["max_concurrency"] = 1  # recalls beside a cycle keep their pace
@@ -107,31 +107,31 @@ _KINDS = {
     name: kind if isinstance(kind, UnionType) else get_origin(kind) or kind
     for name, kind in get_type_hints(consolidation.ConsolidationState).items()
 }
-"""Of which kind each part of a cycle's state is."""
+"""Type of each key of a cycle's state."""
 
 
 def thread_config(tenant: str) -> RunnableConfig:
-    """The config that names a tenant's thread."""
+    """Return the config that names a tenant's thread."""
     return {"configurable": {"thread_id": lease.thread_name(tenant)}}
 
 
 class CycleSerializer(JsonPlusSerializer):
-    """Writes as LangGraph's own serializer does, and reads what a cycle writes alone.
+    """Serializer that writes as LangGraph's own does, and reads only values that a cycle writes.
 
-    LangGraph's builds whatever a value names: any callable, unless it is told to be strict, and
-    then what it does not know is handed on as it is. Here it is refused.
+    LangGraph's calls whatever a value names: any callable, unless it is told to be strict, and then
+    it hands unknown values on as they are. This one refuses them.
     """
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         """Read a value.
 
         Raises:
-            CheckpointError: for what no cycle writes, and for what is damaged.
+            CheckpointError: for a value that no cycle writes, and for a damaged one.
         """
         form, blob = data
         if form not in _FORMS:
             raise errors.CheckpointError(f"a checkpoint holds a value as {short(form)}: {NOT_OURS}")
-        refused: list[str] = []  # as the reader of msgpack hides whatever is raised while it reads
+        refused: list[str] = []  # msgpack's reader hides errors that are raised while it reads
 
         def built(code: int, named: bytes) -> Send | None:
             match reader.loads_typed(("msgpack", named)):
@@ -155,9 +155,9 @@ class CycleSerializer(JsonPlusSerializer):
 
 
 def read_strictly(checkpointer: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver[Any]:
-    """The same checkpointer, which reads as a `CycleSerializer` where it read as LangGraph does.
+    """Return the checkpointer with a `CycleSerializer` in the place of LangGraph's serializer.
 
-    A serializer of somebody's own, one that encrypts for instance, is left to them.
+    A serializer of somebody's own, one that encrypts for instance, stays.
     """
     if type(checkpointer.serde) is not JsonPlusSerializer:
         return checkpointer
@@ -170,10 +170,10 @@ RENEWALS = 3
 """Times that a lease is renewed before it would end."""
 LEASE_SECONDS = 300.0
 _MOST_SECONDS = 30 * 86_400
-"""How long a tenant stays with a worker that says nothing any more."""
+"""Seconds at most that a tenant stays with a worker that is silent."""
 _LATEST_CHECKPOINTS = 8
-"""The latest checkpoints, among which is the last one that counts: each holder that stood still
-and lost its lease leaves two at most before it notices."""
+"""Number of latest checkpoints that are read. The last valid one is among them: each holder that
+stood still and lost its lease leaves two at most before it notices."""
 _PRUNED_AFTER = 100
 """Steps of the graph after which a cycle at work drops its older checkpoints."""
 
@@ -181,11 +181,11 @@ _log = logging.getLogger(__name__)
 
 
 class ConsolidationWorker:
-    """Runs the cycle of each tenant when it is due, one worker a tenant at a time.
+    """Worker that runs the cycle of each tenant when it is due, one worker a tenant at a time.
 
-    When a tenant's last cycle was is asked of the store, whoever ran it. In the checkpointer each
-    tenant has a thread of its own: a cycle that was broken off, by this worker or another, goes on
-    from its checkpoint; of one that has ended the last checkpoint alone is kept, where the
+    The store knows the time of a tenant's last cycle, whoever ran it. In the checkpointer each
+    tenant has a thread of its own. A cycle that was broken off, by this worker or another, goes on
+    from its checkpoint. Of a cycle that has ended only the last checkpoint is kept, if the
     checkpointer can prune.
 
     Example:
@@ -209,7 +209,7 @@ class ConsolidationWorker:
 
     runner = DRIVER
     failures: dict[str, Exception]
-    """By tenant, what broke its cycle off in the latest pass; the next one goes on with it."""
+    """Errors that broke off cycles of the latest pass, by tenant; the next pass resumes these."""
 
     def __init__(
         self,
@@ -222,25 +222,25 @@ class ConsolidationWorker:
         lease_seconds: float = LEASE_SECONDS,
         on_report: Callable[[ConsolidationReport], object] = lambda _: None,
     ) -> None:
-        """Stand on a store and a checkpointer, both open for as long as the worker works.
+        """Set up a worker on a store and a checkpointer, both open for as long as it works.
 
         Args:
             store: The store whose tenants are consolidated.
             schedule: When a tenant is due; `every` counts, as no agent's turns are seen here.
             checkpointer: A `PostgresSaver`, so that any worker goes on where another one broke
                 off, an `AsyncPostgresSaver` for `arun` and `arun_due`. On a pool of connections it
-                outlives a restart of the server. With one in memory, what a worker began is not
-                gone on with after its end. What is read of it is what cycles write, and nothing
-                else: the worker puts its own serializer in the place of LangGraph's.
-            policy: What a cycle does; everything but archival if not given.
+                outlives a restart of the server. With one in memory, a cycle of a worker that has
+                ended is lost. The worker reads only values that cycles write: it puts its own
+                serializer in the place of LangGraph's.
+            policy: The steps of a cycle; all but archival if not given.
             model: A chat model for the cycles; see `create_consolidation_graph`.
-            lease_seconds: How long after its last word a worker counts as gone. The clocks of all
-                workers agree much better than that.
-            on_report: Called with each report as its cycle ends.
+            lease_seconds: Seconds after its last renewal at which a worker counts as gone. The
+                clocks of all workers have to agree much better than that.
+            on_report: A function that is called with each report as its cycle ends.
 
         Raises:
             InvalidInputError: for a schedule without `every`, or a lease that is over at once.
-            InvalidTypeError: for what is no checkpointer.
+            InvalidTypeError: for an object that is no checkpointer.
         """
         checked_instance(schedule, ConsolidationSchedule, "schedule")
         checked_store(store)
@@ -268,7 +268,7 @@ class ConsolidationWorker:
         )
 
     def stop(self) -> None:
-        """Hand over what is at work after the step it is at, and start nothing more.
+        """Hand over the running cycle after its current step, and start no other one.
 
         Safe from a signal handler and from any thread.
         """
@@ -276,9 +276,9 @@ class ConsolidationWorker:
         self._woken.put(None)
 
     def _run(self, poll_seconds: float = 60.0) -> Flow[None]:
-        """Run what is due, again and again, until `stop` is called.
+        """Run the due cycles, again and again, until `stop` is called.
 
-        Where the database does not answer, it is logged and tried again.
+        An error of the database is logged, and the pass tried again.
         """
         checked_number(
             poll_seconds,
@@ -297,9 +297,10 @@ class ConsolidationWorker:
                 yield from self._wait(poll_seconds)
 
     def _run_due(self) -> Flow[list[ConsolidationReport]]:
-        """Run the cycle of each tenant that is due and that no other worker is at; the reports.
+        """Run the cycle of each due tenant that no other worker has, and return the reports.
 
-        What breaks one tenant's cycle off is logged and kept in `failures`; the others go on.
+        An error that breaks one tenant's cycle off is logged and kept in `failures`; the others go
+        on.
 
         Raises:
             DatabaseError: if the tenants cannot be read.
@@ -332,7 +333,7 @@ class ConsolidationWorker:
 
     @contextmanager
     def _only_pass(self) -> Iterator[None]:
-        """Two passes at once would share the worker's leases."""
+        """Refuse a second pass at once, which would share the worker's leases."""
         if not self._pass_lock.acquire(blocking=False):
             raise errors.InvalidInputError("this worker is at work already: make another one")
         try:
@@ -343,10 +344,10 @@ class ConsolidationWorker:
 
     @contextmanager
     def _contain_errors(self, tenant: str) -> Iterator[None]:
-        """Log what goes wrong with one tenant, and let the others go on.
+        """Log an error of one tenant's cycle, and let the others go on.
 
-        Anything may: a state of another shape breaks a node, and a model's client raises what it
-        likes. No other tenant can be made to wait for it.
+        It may be of any class: a state of another shape breaks a node, and a model's client raises
+        what it likes. No other tenant may have to wait for it.
         """
         try:
             with translate_checkpointer_errors():
@@ -367,14 +368,14 @@ class ConsolidationWorker:
         try:
             thread = yield from self._read_thread(
                 tenant, mine.fence
-            )  # another one may have been here
+            )  # another worker may have written
             is_due = yield from self._is_due(thread)
             return (yield from self._run_cycle(mine, thread)) if is_due else None
         finally:
             yield from mine.end()
 
     def _run_cycle(self, mine: Lease, thread: TenantThread) -> Flow[ConsolidationReport | None]:
-        """Begin a cycle, or go on with the one that was broken off."""
+        """Begin a cycle, or go on with one that was broken off."""
         state, config = thread.graph_input(mine.fence)
         options: Any = {"stream_mode": "values", "durability": "sync"}
         steps: Any = self._graph.stream(state, config, **options)
@@ -396,7 +397,7 @@ class ConsolidationWorker:
         return thread.report
 
     def _read_thread(self, tenant: str, fence: int | None = None) -> Flow[TenantThread]:
-        """Return where a tenant's thread stands."""
+        """Read a tenant's thread."""
         graph, config = self._graph, thread_config(tenant)
 
         async def awaited() -> list[Any]:
@@ -416,7 +417,7 @@ class ConsolidationWorker:
         return due_reason(self._schedule, last, now=self._store.flows.now) is not None
 
     def _prune(self, mine: Lease) -> Flow[None]:
-        """Drop the checkpoints before the last one, unless that is another holder's."""
+        """Drop the checkpoints before the last one, unless another holder wrote that."""
         saved, thread = self._checkpointer, lease.thread_name(mine.tenant)
         try:
             with translate_checkpointer_errors():
@@ -425,24 +426,24 @@ class ConsolidationWorker:
                     yield from invoke(saved.prune, [thread])
         except NotImplementedError:
             _log.debug("this checkpointer keeps every checkpoint: it cannot prune")
-        except errors.DatabaseError:  # it is dropped after the next cycle
+        except errors.DatabaseError:  # the next cycle drops them
             _log.warning("old checkpoints of %s could not be dropped", mine.tenant, exc_info=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The lease of a tenant that a worker holds."""
+    """Lease of a tenant that a worker holds."""
 
     store: TieredStore
     tenant: str
     fence: int
     seconds: float
     threads: list[threading.Thread] = field(default_factory=list)
-    """What renews it until its end."""
+    """Threads that renew it until its end."""
     ending: threading.Event = field(default_factory=threading.Event)
 
     def renew(self) -> Flow[None]:
-        """Hold it for longer.
+        """Renew the lease.
 
         Raises:
             ConflictError (lease_lost): if somebody else holds it by now.
@@ -454,7 +455,7 @@ class Lease:
             )
 
     def renew_until_end(self) -> None:
-        """Renew until its end; the cycle itself hears of a loss, at its next step."""
+        """Renew the lease until its end; after a loss the cycle fails at its next step."""
         pause = self.seconds / RENEWALS
         while not self.ending.wait(pause):
             try:
@@ -466,7 +467,7 @@ class Lease:
                 _log.warning(text, self.tenant, pause, exc_info=True)
 
     def end(self) -> Flow[None]:
-        """Let it go."""
+        """Release the lease."""
         self.ending.set()
         for thread in self.threads:
             yield from off_loop(thread.join, sys.maxsize)
@@ -480,7 +481,7 @@ class Lease:
 def acquire_lease(
     store: TieredStore, tenant: str, holder: str, seconds: float
 ) -> Flow[Lease | None]:
-    """The lease of a tenant, renewed on a thread until its end; None if another worker has it."""
+    """Acquire a tenant's lease, renewed on a thread to its end; None if another worker has it."""
     acquiring = lease.acquire_lease(tenant, holder, store.flows.now, seconds)
     fence = yield from invoke(store.run, acquiring)
     if fence is None:
