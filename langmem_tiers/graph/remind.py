@@ -214,12 +214,8 @@ def remind(step: Step, asking: ReminderQuery) -> Flow[Update]:
             intention for intention in listed if (intention.namespace, intention.key) not in keys
         ]
         update["intentions"] = [
-            {
-                "key": intention.key,
-                "content": intention.content,
-                "priority": str(intention.priority),
-            }
-            for intention in others[: asking.at_start]
+            {"key": each.key, "content": each.content, "priority": str(each.priority)}
+            for each in others[: asking.at_start]
         ]
     if asking.as_message and text:
         update["messages"] = [SystemMessage(text, id=str(uuid5(NAMESPACE_OID, step.run.id)))]
@@ -476,8 +472,7 @@ def create_completed_task_node(
 
     Args:
         tasks: Todos, each with `content` and `status`: a key of the state, or a function of it.
-        on_error: See `create_user_prompt_node`; a todo that was not stored is tried again the next
-            time.
+        on_error: See `create_user_prompt_node`; the next pass tries a todo again that failed.
         context, coordinator, name: Options of every node; see `create_recall_node`.
 
     Raises:
