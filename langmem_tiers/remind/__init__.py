@@ -1,1 +1,1 @@
-"""Prospective memory: what is intended, and when it is raised."""
+"""Prospective memory: intentions, and the occasions on which they are raised."""

@@ -1,7 +1,7 @@
-"""Intentions and reminders, and how what is due is raised, as a flow.
+"""Intentions and reminders, and the flow that raises due intentions.
 
-Raising is one statement that looks again at what it changes, so two that are at it at once never
-both raise the same intention.
+Raising is one statement that checks again the rows that it changes. So two callers at once never
+raise the same intention.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from langmem_tiers.remind.triggers import TRIGGERS, Occasion, Trigger, judge_cue
 
 
 class Priority(StrEnum):
-    """How much an intention matters; what matters more is raised first."""
+    """The importance of an intention; a more important one is raised first."""
 
     HIGH = "high"
     MEDIUM = "medium"
-    """Where nobody says otherwise."""
+    """The default."""
     LOW = "low"
 
     @property
     def rank(self) -> int:
-        """Its place, from 0; a lower one comes first."""
+        """Return its position, from 0; a lower one comes first."""
         return PRIORITIES.index(self)
 
 
@@ -44,7 +44,7 @@ PRIORITIES: tuple[Priority, ...] = tuple(Priority)
 
 
 class Status(StrEnum):
-    """What became of an intention so far."""
+    """The status of an intention."""
 
     PENDING = "pending"
     """It was not raised yet, or put off, or whoever held it let go."""
@@ -59,18 +59,18 @@ class Status(StrEnum):
 
 
 OPEN_STATUSES: tuple[Status, ...] = (Status.PENDING, Status.LEASED, Status.DELIVERED)
-"""What is neither closed nor expired."""
+"""Statuses of intentions that are neither closed nor expired."""
 STORED_STATUSES: Mapping[Status, tuple[Status, ...]] = {
     **{status: (status,) for status in Status},
     Status.LEASED: (Status.PENDING,),
     Status.EXPIRED: (Status.EXPIRED, Status.PENDING, Status.DELIVERED),
 }
-"""Which statuses a row may have: leases and ends that came by themselves need no write."""
+"""Statuses of a row, by the status of its intention: a lease or an expiry needs no write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ProspectiveMemory:
-    """What an intention and a reminder both say."""
+    """The fields that an intention and a reminder share."""
 
     key: str
     namespace: tuple[str, ...]
@@ -80,13 +80,13 @@ class _ProspectiveMemory:
     """The whole stored value."""
     priority: Priority
     trigger: Trigger
-    """When, or why, it is raised."""
+    """The occasion on which it is raised."""
     due_at: datetime
-    """It is not raised before."""
+    """The moment before which it is not raised."""
 
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
-        """Return where it is: its namespace and key."""
+        """Return its namespace and key."""
         return self.namespace, self.key
 
     @property
@@ -95,13 +95,13 @@ class _ProspectiveMemory:
         return handle_of(self.namespace, self.key)
 
     def __str__(self) -> str:
-        """In one line, with its priority."""
+        """Return it in one line, with its priority."""
         return f"[{self.priority.upper()}] {self.content}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intention(_ProspectiveMemory):
-    """A prospective memory, and what became of it."""
+    """A prospective memory, and its status."""
 
     status: Status
     expires_at: datetime | None = None
@@ -114,13 +114,13 @@ class Reminder(_ProspectiveMemory):
     """An intention that is raised."""
 
     token: str
-    """What `reminders.acknowledge` knows it by."""
+    """The token that `reminders.acknowledge` takes."""
     leased_until: datetime | None = None
-    """Until when it waits to be acknowledged; None is delivered already."""
+    """The end of its lease, in which it can be acknowledged; None is delivered already."""
 
 
 def reminder_json(reminder: Reminder) -> dict[str, Any]:
-    """A reminder as JSON, for a graph's state."""
+    """Return a reminder as JSON, for a graph's state."""
     return {
         "key": reminder.key,
         "content": reminder.content,
@@ -132,33 +132,29 @@ def reminder_json(reminder: Reminder) -> dict[str, Any]:
 
 
 Predicates = Mapping[str, Callable[[Any], bool]]
-"""What is true of a graph's state, each under the name that intentions know it by."""
+"""Functions of a graph's state, by the names that intentions refer to."""
 NextTools = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 """Tools about to run: a name, a LangChain tool call, or several."""
 
 DEFAULT_REMINDERS = 10
-"""Reminders that one call raises at most: as many as the specification lists."""
+"""The most reminders that one call raises: as many as the specification lists."""
 TRIGGER_KINDS = tuple(trigger.kind for trigger in TRIGGERS.values())
 _MOST_SECONDS = 30 * 86_400.0
 
 
 def checked_predicates(predicates: object) -> Predicates:
-    """Functions of a graph's state by name; none if None."""
+    """Return checked functions of a graph's state by name; none if None."""
     if predicates is None:
         return {}
-    for predicate_name, predicate in checked_mapping(
-        predicates, "predicates", "{'full': is_full}"
-    ).items():
-        checked_name(predicate_name, "the name of a predicate")
+    for key, predicate in checked_mapping(predicates, "predicates", "{'full': is_full}").items():
+        checked_name(key, "the name of a predicate")
         if not callable(predicate):
-            raise InvalidTypeError(
-                f"predicates maps names to functions; see {short(predicate_name)}"
-            )
+            raise InvalidTypeError(f"predicates maps names to functions; see {short(key)}")
     return cast("Predicates", predicates)
 
 
 def checked_seconds(seconds: object) -> float | None:
-    """How long a lease is; None is no lease."""
+    """Return the checked length of a lease in seconds; None is no lease."""
     if seconds is None:
         return None
     use = f"a number above 0, {_MOST_SECONDS:,.0f} at most, or None to deliver at once"
@@ -171,11 +167,11 @@ _FIRST = (-1, datetime.min.replace(tzinfo=UTC), 0)
 
 
 ScopeParams: TypeAlias = Mapping[str, Any]
-"""The parameters that each of these flows looks by, of where and when; see `here_of`."""
+"""Parameters of the places and the moment at which a statement looks; see `build_scope_params`."""
 
 
 def build_scope_params(context: MemoryContext, moment: Moment) -> ScopeParams:
-    """The parameters by which statements look where a recall in the context would."""
+    """Return the parameters by which statements look where a recall in the context would."""
     lows, highs = [], []
     for tier in TIERS:
         _, low, high = prefix_scope(context.namespace(tier))
@@ -194,7 +190,7 @@ def build_scope_params(context: MemoryContext, moment: Moment) -> ScopeParams:
 def intention_params(
     trigger: Trigger, priority: Priority, now: datetime, expires_at: datetime | None
 ) -> dict[str, Any]:
-    """What a write says of when it is to be raised."""
+    """Return the parameters of a write that say when its intention is raised."""
     at = trigger.moment if isinstance(trigger, triggers.At) else None
     return {
         "priority": priority.rank,
@@ -208,7 +204,7 @@ def intention_params(
 
 
 class DueRow(NamedTuple):
-    """What may be raised; a row of due_intentions, the columns are in this order."""
+    """An intention that may be raised: a row of due_intentions, with its columns in this order."""
 
     id: int
     rank: int
@@ -218,7 +214,7 @@ class DueRow(NamedTuple):
     expires_at: datetime | None = None
 
     def is_met(self, occasion: Occasion) -> bool:
-        """Whether it is to be raised on that occasion."""
+        """Return True if it is raised on this occasion."""
         kinds = occasion.kinds
         if kinds is None:
             return self.raised or self.trigger.is_met(occasion)
@@ -226,7 +222,7 @@ class DueRow(NamedTuple):
 
 
 def next_due(trigger: Trigger, now: datetime, expires_at: datetime | None) -> datetime | None:
-    """The next time after this one at which it is due, if it recurs."""
+    """Return the next time after `now` at which it is due, if it recurs."""
     return trigger.next_after(now, expires_at) if isinstance(trigger, triggers.At) else None
 
 
@@ -240,11 +236,11 @@ def raise_due(
     topics: Callable[[], Flow[frozenset[str]]],
     judge: BaseChatModel | None = None,
 ) -> Flow[list[Reminder]]:
-    """Raise what is due, in order: leased for so many seconds, or delivered without them.
+    """Raise due intentions, in order: leased for so many seconds, or delivered without a lease.
 
-    What the holder was given before and still holds is given again, and nothing else. `topics` says
-    which have come up, where any is waited for; a judge, which cues are shown, of those whose
-    anchors the query holds. Where nothing waits for a topic one round trip tells all there is.
+    If the holder still holds reminders, they are returned again, and nothing else. `topics` finds
+    the topics that have come up, if an intention waits for one. A judge says which cues are shown,
+    among those whose anchors the query has. If none waits for a topic, one round trip reads all.
     """
     held, occasion, first = yield from _read_occasion(occasion, scope_params, limit, holder, topics)
     if held or first == []:  # nothing is due
@@ -276,9 +272,9 @@ def _read_occasion(
     holder: str | None,
     topics: Callable[[], Flow[frozenset[str]]],
 ) -> Flow[tuple[list[Reminder], Occasion, Rows | None]]:
-    """What the holder has, the occasion with its topics, and the first page of what may be due.
+    """Return the holder's reminders, the occasion with its topics, and the first page of rows.
 
-    There is no page yet where a topic has come up.
+    The page is None if a topic has come up.
     """
     kinds, calls = occasion.kinds, [_page_call(occasion, scope_params, limit, _FIRST)]
     if (occasion.query or "").strip() and (kinds is None or triggers.Topic.kind in kinds):
@@ -296,18 +292,18 @@ def _read_occasion(
 
 
 def _to_reminders(rows: Sequence[Row]) -> list[Reminder]:
-    """Rows of raise_intentions as reminders, in the order in which they are raised."""
+    """Make reminders of rows of raise_intentions, in the order in which they are raised."""
     reminders = []
     for id_, rank, due_at, fence, trigger, until, *memory in sorted(rows, key=itemgetter(1, 2, 0)):
-        intended = _common_fields(memory, rank, trigger, due_at)
-        reminders.append(Reminder(**intended, token=f"{id_}.{fence}", leased_until=until))
+        fields = _common_fields(memory, rank, trigger, due_at)
+        reminders.append(Reminder(**fields, token=f"{id_}.{fence}", leased_until=until))
     return reminders
 
 
 def _common_fields(
     memory: Sequence[Any], rank: int, trigger: Mapping[str, Any], due_at: datetime
 ) -> dict[str, Any]:
-    """What a reminder and an intention both say."""
+    """Return the fields that a reminder and an intention share."""
     tier, tenant, namespace, key, value = memory
     return {
         "key": key,
@@ -324,9 +320,9 @@ def _common_fields(
 def _page_call(
     occasion: Occasion, scope_params: ScopeParams, limit: int, place: tuple[int, datetime, int]
 ) -> Call:
-    """The call that reads what may be due, a page from a place on.
+    """Return the call that reads a page of intentions that may be due, from a place on.
 
-    It finds each intention by the name that a trigger is found by, of what is at hand.
+    It finds each intention by the lookup name of its trigger, among the names of the occasion.
     """
     kinds, words = occasion.kinds, sorted(text_stems(occasion.query or ""))
     names = {
@@ -335,20 +331,15 @@ def _page_call(
         triggers.If.kind: [*occasion.predicates],
         triggers.Topic.kind: [triggers.Topic(topic).lookup_name for topic in occasion.topics],
     }
-    asked = [*names] if kinds is None else [*kinds, triggers.Topic.kind]
-    pairs = [
-        (kind, trigger_name)
-        for kind in names
-        if kind in asked
-        for trigger_name in sorted(set(names[kind]))
-    ]
+    wanted = [*names] if kinds is None else [*kinds, triggers.Topic.kind]
+    pairs = [(kind, each) for kind in names if kind in wanted for each in sorted(set(names[kind]))]
     after_priority, after_due, after_id = place
     params = {
         **scope_params,
         "timed": kinds is None or triggers.At.kind in kinds,
         "narrowed": kinds is not None,
         "kinds": [kind for kind, _ in pairs],
-        "names": [trigger_name for _, trigger_name in pairs],
+        "names": [each for _, each in pairs],
         "words": words,
         "limit": max(_PAGE, limit),
         "after_priority": after_priority,
@@ -365,7 +356,7 @@ def _find_due(
     judge: BaseChatModel | None,
     rows: Rows | None,
 ) -> Flow[list[DueRow]]:
-    """The first that are due, page by page; `rows` are the first page, if it is known."""
+    """Read the first due intentions page by page; `rows` are the first page, if it is known."""
     due: list[DueRow] = []
     place = _FIRST
     while len(due) < limit:
@@ -388,7 +379,7 @@ def _find_due(
 def _judge_occasion(
     page: Sequence[DueRow], occasion: Occasion, judge: BaseChatModel | None
 ) -> Flow[Occasion]:
-    """The occasion with what a judge says of all cues that may be shown, in one request."""
+    """Ask the judge for the cues that the query shows, in one request; add them to the occasion."""
     query = occasion.query
     if judge is None or query is None:
         return occasion
@@ -412,7 +403,7 @@ def _judge_occasion(
 
 
 def read_intention(row: Row, tenant: str) -> Intention:
-    """A row of the statement `intentions`."""
+    """Make an intention of a row of the statement `intentions`."""
     tier, namespace, key, value, _, rank, trigger, due_at, status, *times = row
     expires_at, delivered_at, closed_at = times
     return Intention(

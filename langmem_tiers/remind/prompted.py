@@ -1,9 +1,9 @@
-"""Intentions in a prompt, by the four keywords of the specification: how urgent, and for when.
+"""Intentions in a prompt, by the four keywords of the specification, with priority and time.
 
-Times are read by the library `dateparser`, the extra `dates`. It reads what stands there word for
-word, and so is asked again about each part that it takes for a time: what is past, what means
-another moment before or behind now ("5 minutes"), a month without its day, and a number that it
-passed over ("tomorrow at 9") are no time that was read.
+The library `dateparser`, the extra `dates`, reads times. It takes words too literally, so each part
+that it takes for a time is read again. These are no times: a moment that is past, a span that means
+one moment before now and another after it ("5 minutes"), a month without its day, and a time of
+which it ignored a number ("tomorrow at 9").
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from langmem_tiers.remind.intentions import Priority
 from langmem_tiers.remind.triggers import DENIED, At
 
 SESSION_STARTS: Final = "session_starts"
-"""The predicate that what names no time waits for: a session that begins."""
+"""The predicate for which an intention without a time waits: a session begins."""
 
 _KEYWORD: Final = re.compile(r"\b(?:to-?do|later|needs? to|plan(?:ning)? to)\b", re.IGNORECASE)
 _LOW: Final = re.compile(
@@ -35,7 +35,7 @@ _HIGH: Final = re.compile(
 
 
 class PromptIntention(NamedTuple):
-    """What a prompt intends."""
+    """The intention of a prompt."""
 
     priority: Priority
     content: str
@@ -43,9 +43,9 @@ class PromptIntention(NamedTuple):
 
 
 def find_intention(prompt: str) -> PromptIntention | None:
-    """What a prompt intends: its sentences with a keyword; None if there is none.
+    """Find the intention of a prompt: its sentences with a keyword; None if there is none.
 
-    A question or a denial intends nothing. Of a long prompt both ends are read.
+    A question or a denial is no intention. If the prompt is long, only both its ends are read.
 
     Example:
         ```python
@@ -58,11 +58,8 @@ def find_intention(prompt: str) -> PromptIntention | None:
     """
     ends = head_and_tail(prompt)
     sentences = [sentence.strip() for sentence in split_sentences(ends) if _has_intention(sentence)]
-    return (
-        PromptIntention(_read_priority(ends, " ".join(sentences)), " ".join(sentences))
-        if sentences
-        else None
-    )
+    content = " ".join(sentences)
+    return PromptIntention(_read_priority(ends, content), content) if sentences else None
 
 
 def _has_intention(sentence: str) -> bool:
@@ -75,9 +72,9 @@ def _has_intention(sentence: str) -> bool:
 
 
 def _read_priority(prompt: str, intended: str) -> Priority:
-    """How much a prompt says that what it intends matters; `medium` if it does not say.
+    """Read the priority that a prompt gives its intention; `medium` if it gives none.
 
-    An exclamation mark counts in what it intends alone.
+    An exclamation mark counts in the intention alone.
     """
     if _LOW.search(prompt):
         return Priority.LOW
@@ -87,39 +84,40 @@ def _read_priority(prompt: str, intended: str) -> Priority:
 
 
 DAY_START: Final = time()
-"""The hour of a day that is named without one: what is for a day is told all day."""
+"""The hour of a day that is named without one: a reminder for a day is raised all day."""
 LANGUAGES: Final = ("en",)
-"""The languages that times are read in, if nobody says otherwise."""
+"""The default languages of times."""
 NO_EXTRA: Final = "times are read with dateparser: pip install 'langmem-tiers[dates]'"
 NO_TIME: Final = "no time was read in it"
 SEVERAL_TIMES: Final = "several times were read in it"
 _MAX_CHARACTERS: Final = 1_000
-"""Characters that are looked at, from both ends, which takes some 25 ms: our own choice."""
+"""The most characters that are read, from both ends, which takes some 25 ms: our own choice."""
 _MIN_LETTERS: Final = 4
-"""Letters of a word that names a time; shorter ones ("we", "sat") mostly mean something else."""
+"""The fewest letters of a word that names a time; shorter words ("we", "sat") mostly mean something
+else."""
 _FIRST_UNSPACED: Final = "\u0e00"
-"""From here on there are scripts in which two signs are a word."""
+"""The first sign of the scripts in which two signs are a word."""
 _EXACT_PERIODS: Final = ("time", "part_of_day")
 _DAY_PERIODS: Final = ("day", "week")
 _NUMBER: Final = re.compile(r"\d+")
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _PARSER_LOCK: Final = Lock()
-"""Held while dateparser reads: it keeps what it knows of languages between calls."""
+"""A lock that is held while dateparser reads: it keeps data of languages between calls."""
 
 
 class TimeReading(NamedTuple):
-    """What was read of a time."""
+    """The time that was read in a text."""
 
     at: At | None
     reason: str | None = None
-    """Why there is none."""
+    """The reason if there is none."""
 
 
 def checked_languages(languages: object) -> tuple[str, ...]:
-    """The languages that times are to be read in, checked.
+    """Return the checked languages of times.
 
     Raises:
-        InvalidInputError: for what is no list of languages that dateparser knows.
+        InvalidInputError: for a value that is no list of languages that dateparser knows.
         MissingExtraError: for other languages than the default, without dateparser.
     """
     named = tuple(checked_strings(languages, "languages"))
@@ -141,7 +139,7 @@ def checked_languages(languages: object) -> tuple[str, ...]:
 
 
 def read_time(text: str, now: datetime, languages: Sequence[str] = LANGUAGES) -> TimeReading:
-    """Read the time to come that a text names, in the zone of now; none unless it names just one.
+    """Read the future time that a text names, in the zone of now; none unless it names just one.
 
     A day without an hour stands for its start.
 
@@ -198,7 +196,7 @@ class _SpanReader:
         ]
 
     def moment(self, span: str) -> datetime | None:
-        """The moment to come that a part names; None if it names none for sure."""
+        """Return the future moment that a part names; None if it names none for sure."""
         read = self._whole.get_date_data(span)
         moment: datetime | None = read.date_obj
         if moment is None or not self._is_sure(span):
@@ -210,14 +208,14 @@ class _SpanReader:
         return datetime.combine(moment, DAY_START) if moment.date() >= self._base.date() else None
 
     def _is_sure(self, span: str) -> bool:
-        """Whether it has a number or a word that is long enough, and lies on one side of now."""
+        """Return True if it has a number or a long word, and is the same read ahead and back."""
         words = _WORD.findall(span)
         long = any(len(word) >= _MIN_LETTERS or max(word) >= _FIRST_UNSPACED for word in words)
         ahead, behind = (parser.get_date_data(span).date_obj for parser in self._spans)
         return (long or bool(_NUMBER.search(span))) and ahead == behind
 
     def _passed_over(self, span: str, day: datetime) -> bool:
-        """Whether a number of it is of no consequence for the day: it may be an hour."""
+        """Return True if the day is the same without one of its numbers: that may be an hour."""
         numbers = (number for number in _NUMBER.finditer(span) if number[0] != str(day.year))
         rests = (f"{span[: number.start()]}{span[number.end() :]}" for number in numbers)
         others = (self._whole.get_date_data(rest).date_obj for rest in rests)

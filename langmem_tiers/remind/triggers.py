@@ -1,4 +1,4 @@
-"""Triggers: what an intention waits for."""
+"""Triggers: the occasions for which an intention waits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from langmem_tiers.recall.fence import escape_fences
 
 _UTC: Final = "UTC"
 _LONGEST_CUE = 1_000
-"""Characters of a cue: our own choice."""
+"""The most characters of a cue: our own choice."""
 _RULE: Final = re.compile(r"[A-Z]+=[A-Z0-9,+-]{1,100}(?:;[A-Z]+=[A-Z0-9,+-]{1,100}){0,8}")
 _PARTS: Final = frozenset(
     ("FREQ", "INTERVAL", "BYDAY", "BYMONTHDAY", "BYMONTH", "BYHOUR", "BYMINUTE", "BYSETPOS", "WKST")
@@ -46,14 +46,14 @@ _FREQUENCIES: Final = frozenset((*_OFTEN, "WEEKLY", "MONTHLY", "YEARLY"))
 
 
 class NextCall(NamedTuple):
-    """A tool that is about to run, and with what."""
+    """A tool that is about to run, with its arguments."""
 
     name: str
     args: Mapping[str, Any]
 
 
 class Occasion(NamedTuple):
-    """What is at hand when reminders are asked for."""
+    """The occasion on which reminders are asked for."""
 
     now: datetime
     query: str | None = None
@@ -61,23 +61,21 @@ class Occasion(NamedTuple):
     predicates: frozenset[str] = frozenset()
     """The names of the predicates that hold."""
     kinds: frozenset[str] | None = None
-    """Raise only what has such a trigger, and has it met now."""
+    """The kinds of triggers to raise, if they are met now; None raises all kinds."""
     shown: frozenset[str] | None = None
-    """The cues that a judge takes the query to show; None leaves it to their words."""
+    """The cues that the query shows, as a judge says; None compares their words."""
     topics: frozenset[str] = frozenset()
-    """What was intended without an occasion, and the query is about."""
+    """The topics of intentions that the query is about."""
 
 
 def checked_rule(rule: object) -> str:
-    """A rule by which something recurs, at most once an hour, without an end.
+    """Return the checked rule of a recurrence, at most once an hour, without an end.
 
     Raises:
         InvalidInputError: for anything else.
     """
     text = checked_instance(rule, str, "a recurrence").removeprefix("RRULE:")
-    if not _RULE.fullmatch(text) or not _is_supported(
-        dict(part.split("=") for part in text.split(";"))
-    ):
+    if not _RULE.fullmatch(text) or not _is_supported(text):
         raise InvalidInputError(
             f"{short(rule)} is no recurrence: use a rule of RFC 5545 such as "
             "'FREQ=WEEKLY;BYDAY=MO', with a FREQ from HOURLY to YEARLY, BYMONTH and BYMONTHDAY "
@@ -90,8 +88,9 @@ def checked_rule(rule: object) -> str:
     return text
 
 
-def _is_supported(parts: dict[str, str]) -> bool:
-    """Whether it comes again soon enough to be found: what never does is sought for long."""
+def _is_supported(rule: str) -> bool:
+    """Return True if a rule recurs soon enough; the search for a time that never comes is long."""
+    parts = dict(part.split("=") for part in rule.split(";"))
     often = parts.get("FREQ") in _OFTEN and not parts.keys().isdisjoint(("BYMONTH", "BYMONTHDAY"))
     return (
         parts.keys() <= _PARTS
@@ -103,10 +102,10 @@ def _is_supported(parts: dict[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """At a time, or at the next occasion if none is given.
+    """A trigger at a time, or at the next occasion if no time is given.
 
-    With `every`, a rule of RFC 5545 that is read in a time zone, it recurs: once it was delivered,
-    or is completed, it is due at the next time.
+    With `every`, a rule of RFC 5545 in a time zone, it recurs: when it was delivered or completed,
+    it is due again at the next time.
 
     Example:
         ```python
@@ -124,7 +123,7 @@ class At:
     timezone: str = _UTC
 
     def __post_init__(self) -> None:
-        """Take any moment that says its zone, and keep it in UTC."""
+        """Check the fields, and keep the moment in UTC."""
         if self.moment is not None:
             object.__setattr__(self, "moment", parsed_moment(self.moment, "at"))
         zone = zone_of(self.timezone)
@@ -141,23 +140,23 @@ class At:
                 raise InvalidInputError("what recurs has a first moment: At(moment, every=…)")
 
     def next_after(self, now: datetime, ends: datetime | None = None) -> datetime | None:
-        """When it is due again, if it recurs and has not ended by then."""
+        """Return when it is due again, if it recurs and has not ended by then."""
         if self.every is None or self.moment is None:
             return None
         since = self.moment.astimezone(zone_of(self.timezone))
         times: rrule = rrulestr(self.every, dtstart=since)
         next_time: datetime | None = times.after(now)
-        return (
-            None if next_time is None or (ends and ends <= next_time) else next_time.astimezone(UTC)
-        )
+        if next_time is None or (ends and ends <= next_time):
+            return None
+        return next_time.astimezone(UTC)
 
     @property
     def lookup_name(self) -> None:
-        """It is found by its time."""
+        """Return None, as statements find it by its time."""
         return
 
     def is_met(self, occasion: Occasion) -> bool:
-        """Whether its time has come."""
+        """Return True if its time has come."""
         return self.moment is None or self.moment <= occasion.now
 
     def __str__(self) -> str:
@@ -168,7 +167,7 @@ class At:
 
 
 def last_due(trigger: At, due_at: datetime, now: datetime) -> datetime:
-    """Return the last time that something was due: of what recurs and was missed, the latest."""
+    """Return the last time at which a trigger was due: the latest of several missed ones."""
     if trigger.every is None or trigger.moment is None or due_at >= now:
         return due_at
     since = trigger.moment.astimezone(zone_of(trigger.timezone))
@@ -179,7 +178,7 @@ def last_due(trigger: At, due_at: datetime, now: datetime) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """When what is asked or said shows a cue: "when Anna mentions the budget".
+    """A trigger by a cue that the query shows: "when Anna mentions the budget".
 
     Example:
         ```python
@@ -193,7 +192,7 @@ class When:
     cue: str
 
     def __post_init__(self) -> None:
-        """Refuse a cue that says nothing."""
+        """Refuse a cue without a word that could be recognised."""
         utf8_bytes(checked_instance(self.cue, str, "a cue"), "cue")
         if len(self.cue) > _LONGEST_CUE:
             raise InvalidInputError(
@@ -208,16 +207,16 @@ class When:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Stems that a text must hold to show the cue."""
+        """Return the stems that a text must have to show the cue."""
         return cue_anchors(self.cue)
 
     @property
     def lookup_name(self) -> str:
-        """The longest of its words, as that is the rarest in most texts."""
+        """Return the longest of its words, as that is the rarest in most texts."""
         return max(self.words, key=lambda word: (len(word), word))
 
     def is_met(self, occasion: Occasion) -> bool:
-        """Whether the query shows the cue."""
+        """Return True if the query shows the cue."""
         if occasion.shown is not None:
             return self.cue in occasion.shown
         return occasion.query is not None and shows_cue(self.cue, occasion.query)
@@ -228,10 +227,10 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class BeforeTool:
-    """Before a tool runs; with `args`, if each of these arguments is what is said here.
+    """A trigger before a tool runs; with `args`, before it runs with these arguments.
 
-    A text is a pattern in which `*` stands for anything and `?` for one character; anything else
-    is compared as it is.
+    A text is a pattern in which `*` stands for anything and `?` for one character. Other values are
+    compared as they are.
 
     Example:
         ```python
@@ -246,22 +245,22 @@ class BeforeTool:
     args: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse what is no name, or no JSON."""
+        """Refuse a name that is none, and arguments that are no JSON."""
         checked_name(self.name, "the name of a tool")
         checked_mapping(self.args, "args", "{'environment': 'prod*'}")
         object.__setattr__(self, "args", json.loads(encode_value(dict(self.args))))
 
     @property
     def lookup_name(self) -> str:
-        """The tool's name."""
+        """Return the tool's name."""
         return self.name
 
     def is_met(self, occasion: Occasion) -> bool:
-        """Whether such a call is about to run."""
+        """Return True if a matching call is about to run."""
         return any(self.matches(call) for call in occasion.calls)
 
     def matches(self, call: NextCall) -> bool:
-        """Whether it is about that call."""
+        """Return True if it is about this call."""
         return call.name == self.name and all(
             argument in call.args and _argument_matches(call.args[argument], wanted)
             for argument, wanted in self.args.items()
@@ -274,7 +273,7 @@ class BeforeTool:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """Whenever a predicate of the graph's state holds; it is known by its name.
+    """A trigger whenever a predicate of the graph's state holds, by the predicate's name.
 
     Example:
         ```python
@@ -288,16 +287,16 @@ class If:
     predicate: str
 
     def __post_init__(self) -> None:
-        """Refuse what is no name."""
+        """Refuse a name that is none."""
         checked_name(self.predicate, "the name of a predicate")
 
     @property
     def lookup_name(self) -> str:
-        """The predicate's name."""
+        """Return the predicate's name."""
         return self.predicate
 
     def is_met(self, occasion: Occasion) -> bool:
-        """Whether the predicate holds."""
+        """Return True if the predicate holds."""
         return self.predicate in occasion.predicates
 
     def __str__(self) -> str:
@@ -306,23 +305,23 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """When what is asked or said is about what is intended."""
+    """A trigger when the query is about the topic of the intention."""
 
     kind: ClassVar[str] = "topic"
     about: str
 
     @classmethod
     def from_content(cls, content: str) -> Topic:
-        """The topic of what is intended; of a longer text, of both its ends."""
+        """Return the topic of an intention's text; both ends of a longer text."""
         return cls(head_and_tail(content, _LONGEST_CUE))
 
     @property
     def lookup_name(self) -> str:
-        """A short name of the text."""
+        """Return a hash of the text."""
         return blake2b(self.about.encode(), digest_size=16).hexdigest()
 
     def is_met(self, occasion: Occasion) -> bool:
-        """Whether it has come up."""
+        """Return True if it has come up."""
         return self.about in occasion.topics
 
     def __str__(self) -> str:
@@ -339,11 +338,11 @@ TRIGGERS: Mapping[str, type[Trigger]] = {
     "when": If,
     "topic": Topic,
 }
-"""Kinds of triggers, by the argument that says one."""
+"""Kinds of triggers, by the argument that takes one."""
 
 
 def parse_trigger(**named: Any) -> Trigger:
-    """The one trigger that is given under a name of `TRIGGERS`, or the next occasion.
+    """Return the one trigger among arguments named as in `TRIGGERS`, or the next occasion.
 
     Raises:
         InvalidInputError: for several, or one that cannot be.
@@ -360,7 +359,7 @@ def parse_trigger(**named: Any) -> Trigger:
 
 
 def trigger_to_json(trigger: Trigger) -> dict[str, Any]:
-    """A trigger as JSON."""
+    """Return a trigger as JSON."""
     match trigger:
         case At():
             at = trigger.moment
@@ -375,7 +374,7 @@ def trigger_to_json(trigger: Trigger) -> dict[str, Any]:
 
 
 def trigger_from_json(stored: Mapping[str, Any]) -> Trigger:
-    """Read the trigger that was stored.
+    """Read a trigger from stored JSON.
 
     Raises:
         InvalidInputError: if it is none.
@@ -401,45 +400,45 @@ def _argument_matches(value: Any, wanted: Any) -> bool:
     return isinstance(value, bool) == isinstance(wanted, bool) and bool(value == wanted)
 
 
-# Cues that a text shows, such as "when Anna mentions the budget": by stems, or as a model says
+# Cues such as "when Anna mentions the budget": a text shows them by stems, or as a model says
 #
-# By stems one sentence holds two thirds of the cue's longer words, its last one and every name
-# among them. It is denied as the cue is, and is the speaker's own if the cue is. Nothing else is
-# known of a language, so a sentence that says the same words of something else shows the cue too.
+# By stems, a sentence shows a cue if it has two thirds of the cue's longer words, among them the
+# last one and every name. Both or neither are denied, and the sentence is the speaker's own if the
+# cue is. No other rule of a language is applied, so the same words on something else show it too.
 
 
 LEAD: Final = re.compile(
     r"\b(?:when(?:ever)?|if|once|as soon as|next time(?: that)?)\b", re.IGNORECASE
 )
-"""What a cue begins with; what stands before it is no part of the cue."""
+"""The beginning of a cue; the text before it is no part of the cue."""
 DENIED: Final = re.compile(r"\b(?:not?|never|cannot)\b|n['\u2019]t\b", re.IGNORECASE)
 _OWN: Final = re.compile(r"\b(?:i|me|my|mine)\b", re.IGNORECASE)
 _SHORT_WORD: Final = 3
-"""Letters of words that say little, in lower case and beside longer ones."""
+"""The most letters of words that say little, in lower case and beside longer ones."""
 _WINDOW: Final = 100
-"""Words of a sentence that are looked at at once: our own choice."""
+"""The most words of a sentence that are compared at once: our own choice."""
 
 
 class Sentence(NamedTuple):
-    """A sentence as it is compared with cues."""
+    """A sentence that is compared with cues."""
 
     stems: frozenset[str]
     denied: frozenset[str]
-    """Those between commas where something is denied."""
+    """Stems between commas where something is denied."""
     own: bool
 
 
 class Cue(NamedTuple):
-    """A cue as it is compared with sentences."""
+    """A cue that is compared with sentences."""
 
     stems: frozenset[str]
     anchors: frozenset[str]
-    """Those that must be there: its names, and its last word."""
+    """Stems that a sentence must have: the names, and the last word."""
     denied: bool
     own: bool
 
     def is_shown_by(self, sentence: Sentence) -> bool:
-        """Whether a sentence shows it."""
+        """Return True if a sentence shows it."""
         shared = self.stems & sentence.stems
         return (
             self.anchors <= shared
@@ -450,15 +449,15 @@ class Cue(NamedTuple):
 
 
 def cue_anchors(cue: str) -> tuple[str, ...]:
-    """Stems that every text which shows the cue holds, sorted; none of a cue that says nothing.
+    """Return the stems that every text has which shows the cue, sorted; none for an empty cue.
 
-    They are stored: whoever changes what a stem is makes those of older cues anew.
+    They are stored. If the rules of stems change, those of stored cues must be made again.
     """
     return tuple(sorted(read_cue(cue).anchors))
 
 
 def text_stems(text: str) -> frozenset[str]:
-    """Every anchor that a text holds."""
+    """Return all stems of a text, among which anchors are looked up."""
     stems = set[str]()
     for sentence in _read_sentences(text):
         stems |= sentence.stems
@@ -466,7 +465,7 @@ def text_stems(text: str) -> frozenset[str]:
 
 
 def shows_cue(cue: str, text: str) -> bool:
-    """Whether a text shows a cue."""
+    """Return True if a text shows a cue."""
     wanted = read_cue(cue)
     return bool(wanted.anchors) and any(map(wanted.is_shown_by, _read_sentences(text)))
 
@@ -489,14 +488,12 @@ def read_cue(text: str) -> Cue:
 
 
 def _select_key_words(pieces: list[str]) -> list[str]:
-    """The pieces that say what a cue is about: what is long, and what is not in lower case."""
+    """Select the words that say what a cue is about: long ones, and those not in lower case."""
     others = [piece for piece in pieces if not (_OWN.match(piece) or DENIED.search(piece))]
-    key_pieces = [piece for piece in others if len(piece) > _SHORT_WORD or not piece.islower()]
-    return (
-        key_pieces
-        if len(key_pieces) > 1
-        else [piece for piece in others if len(piece) >= _SHORT_WORD or piece in key_pieces]
-    )
+    key_words = [piece for piece in others if len(piece) > _SHORT_WORD or not piece.islower()]
+    if len(key_words) > 1:
+        return key_words
+    return [piece for piece in others if len(piece) >= _SHORT_WORD or piece in key_words]
 
 
 def _stems(text: str) -> list[str]:
@@ -505,9 +502,9 @@ def _stems(text: str) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _read_sentences(text: str) -> tuple[Sentence, ...]:
-    """The sentences of a text; of a long one, of both its ends.
+    """Read the sentences of a text; if it is long, of both its ends.
 
-    Of a long sentence they are parts that are looked at at once, and overlap by half.
+    A long sentence is split into parts that overlap by half.
     """
     sentences, step = [], _WINDOW // 2
     for sentence in split_sentences(head_and_tail(text)):
@@ -527,11 +524,11 @@ class ShownCues(BaseModel):
 
 
 def judge_cues(model: BaseChatModel, text: str, cues: Sequence[str]) -> Flow[frozenset[str]]:
-    """Those of several cues that a text shows, as a chat model says in one request.
+    """Ask a chat model in one request which cues a text shows; return those.
 
     Raises:
-        ModelError: if it gave nothing usable. Nobody judges in its place then: nothing is raised,
-            and all of it is due still.
+        ModelError: if it gave no usable answer. Nobody judges in its place: nothing is raised, and
+            all intentions stay due.
     """
     listed = "\n".join(
         prompts.CUE_ONE.format(number=number, cue=escape_fences(cue))
