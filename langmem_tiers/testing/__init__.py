@@ -1,4 +1,4 @@
-"""What authors and users of LangGraph stores need in their tests.
+"""A conformance kit for authors and users of LangGraph stores.
 
 `BaseStoreConformance` is a pytest class: subclass it, say how to open an empty store, and
 every rule of the `BaseStore` contract is checked through `batch` and through `abatch`.

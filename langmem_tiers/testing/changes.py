@@ -1,4 +1,4 @@
-"""What changes: texts that are put anew, lifetimes that end, and many callers at once."""
+"""Rules for changes: texts that are put again, lifetimes that end, and many callers at once."""
 
 import asyncio
 from typing import cast
@@ -35,7 +35,7 @@ def _writer_value(n: int) -> dict[str, object]:
 
 
 class Recency(Rules, index=IndexNeeds()):
-    """Texts that are put anew."""
+    """Texts that are put again."""
 
     async def _score(self, query: str) -> float | None:
         """Return the score of the one item, None if it has none or is left out."""
@@ -96,7 +96,7 @@ class Recency(Rules, index=IndexNeeds()):
         equal(await self._score(OLD), None, "score")
 
     async def the_last_put_of_a_batch_is_the_one_embedded(self) -> None:
-        """Of several puts to one key in one batch only the last one's text is found."""
+        """Only the last text of several puts to one key in one batch is found."""
         await self.batch([PutOp(NS, "k", {"text": OLD}), PutOp(NS, "k", {"text": NEW})])
         await self._forgot(OLD)
         true(_is_exact(await self._score(NEW)), "the last text is not found")

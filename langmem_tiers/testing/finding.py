@@ -1,4 +1,4 @@
-"""What a condition on the value finds, and which namespaces are listed."""
+"""Rules for filters on values, and for lists of namespaces."""
 
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ TREE: list[Namespace] = [
 
 
 class Filters(Rules):
-    """What a condition on the value finds."""
+    """Filters: conditions on the value."""
 
     async def _fill(self, **values: Any) -> None:
         ops = [PutOp(NS, key, {} if v is MISSING else {"v": v}) for key, v in values.items()]
@@ -62,7 +62,7 @@ class Filters(Rules):
         await self._finds({"$eq": 9.0}, "int", "float")
 
     async def a_null_filter_matches_only_null(self) -> None:
-        """None and `$eq: None` find a JSON null, not a missing key."""
+        """A null filter, None or `$eq: None`, finds a JSON null, not a missing key."""
         await self._fill(null=None, missing=MISSING, zero=0, empty="")
         await self._finds(None, "null")
         await self._finds({"$eq": None}, "null")
@@ -168,7 +168,7 @@ class Filters(Rules):
 
 
 class Listing(Rules):
-    """Which namespaces are listed."""
+    """Lists of namespaces."""
 
     async def _plant(self, namespaces: list[Namespace] = TREE) -> None:
         ops = [PutOp(ns, key, {"n": 1}) for ns in reversed(namespaces) for key in ("1", "2")]

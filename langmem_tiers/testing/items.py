@@ -1,7 +1,4 @@
-"""An item, what its value and its namespace may be, and what one call means.
-
-A call is many operations in a batch, or a page of a search without a query.
-"""
+"""Rules for an item, its value and its namespace, for batches, and for searches without a query."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -129,7 +126,7 @@ class Basics(Rules):
 
 
 class Values(Rules):
-    """What a value may be."""
+    """Values: those that survive, and those that are refused."""
 
     async def _survives(self, value: dict[str, Any]) -> None:
         await self.put(NS, "k", value)
@@ -212,7 +209,7 @@ class Values(Rules):
 
 
 class Labels(Rules):
-    """What a namespace may be."""
+    """Labels of namespaces: those that are refused, and how prefixes match them."""
 
     async def put_refuses_bad_labels(self) -> None:
         """Labels that are empty, hold a dot or a NUL, or are not str are a ValueError in put."""
@@ -356,7 +353,7 @@ class Batches(Rules):
         equal(await self.keys(NS), ["new"], "what is there afterwards")
 
     async def the_last_put_to_a_key_wins(self) -> None:
-        """Of several puts to one key in one batch the last one is kept; all results are None."""
+        """The last of several puts to one key in one batch is kept; all results are None."""
         got = await self.batch([PutOp(NS, "k", {"n": n}) for n in range(3)])
         equal(got, [None, None, None], "results")
         equal(await self.value(NS, "k"), {"n": 2}, "value")
@@ -413,7 +410,7 @@ class Batches(Rules):
         equal([_value(each) for each in got] == [{"n": n} for n in range(400)], True, "all there")  # noqa: FBT003
 
     async def unknown_operations_are_refused(self) -> None:
-        """What is not an operation is a ValueError, not a silent None."""
+        """An object that is no operation is a ValueError, not a silent None."""
         for op in (object(), None, ("put", "k")):
             call = self.batch([cast("Op", op)])
             await refused(call, ValueError, what=f"batch of {op!r:.60}")

@@ -1,4 +1,4 @@
-"""What a rule is made of: a check, the store it needs, how it calls it and says what it found."""
+"""The parts of rules: checks, the stores that they need, the driver of a store, and assertions."""
 
 import asyncio
 from collections import Counter
@@ -29,7 +29,7 @@ Mode = Literal["batch", "abatch"]
 Namespace = tuple[str, ...]
 DIMS = 64
 EXACT = 0.99
-"""Scores above it are of the very text."""
+"""Scores above it are those of the same text."""
 NS = ("users", "ada")
 
 Embed = Callable[[list[str]], list[list[float]]]
@@ -90,7 +90,7 @@ def _trigrams(text: str) -> Iterable[str]:
 
 @lru_cache(maxsize=2**13)
 def _feature_vector(feature: str, dims: int) -> bytes:
-    """Whole numbers, whose sum does not depend on their order."""
+    """Return bytes, as the sum of whole numbers does not depend on their order."""
     return shake_128(feature.encode("utf-8", "surrogatepass")).digest(dims)
 
 
@@ -194,7 +194,7 @@ class IndexNeeds:
 
 Rule = Callable[[Any], Awaitable[None]]
 _needs: dict[object, dict[str, Any]] = {}
-"""What a rule needs that differs from the rest of its area."""
+"""The needs of rules that differ from those of their area."""
 
 
 def requires(**needs: Any) -> Callable[[Rule], Rule]:
@@ -208,9 +208,9 @@ def requires(**needs: Any) -> Callable[[Rule], Rule]:
 
 
 class Rules(StoreDriver):
-    """An area of the contract: each public method is a rule that the store it drives is to keep.
+    """An area of the contract: each public method is a rule for the store that it drives.
 
-    Its docstring is the claim. What store it needs, an `index` or a `ttl`, is said with the class.
+    The docstring of a rule is its claim. Arguments of the class name its needs: `index`, `ttl`.
     """
 
     needs: ClassVar[dict[str, Any]]
@@ -221,7 +221,7 @@ class Rules(StoreDriver):
 
     @classmethod
     def checks(cls) -> Iterator["StoreCheck"]:
-        """The rules, in the order in which they are written."""
+        """Yield the checks of the rules, in the order in which they are written."""
         for name, rule in vars(cls).items():
             if iscoroutinefunction(rule) and not name.startswith("_"):
                 claim = " ".join((rule.__doc__ or "").split()).rstrip(".")
@@ -231,7 +231,7 @@ class Rules(StoreDriver):
                 )
 
     async def _pages(self, size: int, count: int, **options: Any) -> list[list[str]]:
-        """The keys on the pages of so many items, and on one more."""
+        """Return the keys on pages of `size` items, for `count` items and one page more."""
         starts = range(0, count + size, size)
         return [await self.keys(NS, limit=size, offset=start, **options) for start in starts]
 
@@ -259,7 +259,7 @@ class StoreCheck:
     ttl: TTLConfig | None = None
 
     async def run(self, store: BaseStore, mode: Mode) -> None:
-        """Try it on a store."""
+        """Run the check on a store."""
         await getattr(self.rules(store, mode), self.name)()
 
 
@@ -279,7 +279,7 @@ def true(condition: object, what: str) -> None:
 
 
 async def refused(call: Awaitable[object], *kinds: type[Exception], what: str) -> None:
-    """Fail unless the call raises one of these kinds of error."""
+    """Fail unless the call raises an error of one of these kinds."""
     __tracebackhide__ = True
     outcome = (await asyncio.gather(call, return_exceptions=True))[0]
     names = " or ".join(kind.__name__ for kind in kinds)

@@ -1,4 +1,4 @@
-"""Running the rules: one by one, or as a pytest class."""
+"""Functions that run the rules one by one, and the pytest class that runs all."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
@@ -34,12 +34,12 @@ _AREAS = (
     *(Listing, Scoring, Index, Recency, Ttl, Concurrency),
 )
 CHECKS = {check.name: check for area in _AREAS for check in area.checks()}
-"""Every rule by its name, in the order in which they are written."""
+"""The check of every rule by its name, in the order in which the rules are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """A verdict: whether the store kept the rule when called this way, and if not, why."""
+    """The verdict on one rule in one mode: passed, or failed with a message."""
 
     name: str
     mode: Mode
@@ -65,8 +65,8 @@ def check_names(
 def run_check(name: str, make_store: StoreFactory, mode: Mode = "batch") -> CheckResult:
     """Run one check on a fresh store and return the verdict.
 
-    An error while the store opens or closes is raised, not a verdict. Starts an event loop, so
-    it cannot be called inside one.
+    An error while the store opens or closes is raised, not a verdict. The function starts an event
+    loop, so it cannot be called inside one.
 
     >>> from contextlib import nullcontext
     >>> from langgraph.store.memory import InMemoryStore
@@ -86,7 +86,7 @@ def run_check(name: str, make_store: StoreFactory, mode: Mode = "batch") -> Chec
 
 
 def claims(check: StoreCheck, *, index: bool, ttl: bool, distance_types: Collection[str]) -> bool:
-    """Return whether a store with these capabilities claims what the check needs."""
+    """Return True if a store with these capabilities claims what the check needs."""
     if check.ttl is not None and not ttl:
         return False
     return check.index is None or (index and check.index.distance_type in distance_types)
@@ -119,9 +119,9 @@ class BaseStoreConformance:
     """Every rule of the `BaseStore` contract, as a test through `batch` and through `abatch`.
 
     Subclass it and give a fixture `make_store`: a function of `index` and `ttl` that returns a
-    context manager, sync or async, which yields a fresh and empty store. Say in the class
-    attributes what the store claims; tests of the rest are not collected. To leave one rule
-    out, write `test_name_of_the_rule = None` in the subclass, and why.
+    context manager, sync or async, which yields a fresh and empty store. Class attributes name the
+    capabilities that the store claims; tests of others are not collected. To leave one rule out,
+    write `test_name_of_the_rule = None` in the subclass, with the reason.
 
         class TestInMemoryStore(BaseStoreConformance):
             supports_ttl = False
@@ -144,7 +144,7 @@ class BaseStoreConformance:
                 setattr(cls, test_name, None)
 
     def pytest_generate_tests(self, metafunc: "pytest.Metafunc") -> None:
-        """Run check test in check of the class's modes."""
+        """Run each test in each of the class's modes."""
         if "mode" in metafunc.fixturenames:
             metafunc.parametrize("mode", self.modes)
 

@@ -1,4 +1,4 @@
-"""Search with a query: scores, order and pages, and what is embedded of an item."""
+"""Rules for a search with a query: scores, order and pages, and the embeddings of an item."""
 
 import math
 
@@ -173,7 +173,7 @@ class Scoring(Rules, index=IndexNeeds()):
 
 
 class Index(Rules, index=IndexNeeds()):
-    """What is embedded of an item."""
+    """Embeddings of an item: which fields are embedded."""
 
     async def _scores(self, query: str) -> dict[str, float | None]:
         return {item.key: item.score for item in await self.search(NS, query=query, limit=100)}
