@@ -117,7 +117,7 @@ class ConsolidationState(Input, Output, total=False):
     after: int
     """Id up to which the step has selected memories."""
     batches: list[list[int]]
-    rejudge: list[int]
+    again: list[int]
     proposals: Annotated[list[Proposal], _gather_proposals]
     decisions: list[list[StepDecision]]
     """Decisions to apply, in batches."""

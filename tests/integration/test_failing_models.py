@@ -188,7 +188,7 @@ def test_an_error_too_long_to_be_kept_takes_no_answer_away(store: TieredStore) -
     made = agent_on(store, said, TieredMemoryMiddleware(reflect=True), tools=[read])
     state = made.invoke(asking(), context=ADA)
     assert state["messages"][-1].text == ANSWER
-    assert "TooLarge" in state["memory_errors"]["reflect"]
+    assert "too_large" in state["memory_errors"]["reflect"]
 
 
 def test_a_mistake_of_who_built_the_agent_is_raised(store: TieredStore) -> None:
