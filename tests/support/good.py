@@ -326,7 +326,7 @@ OWN: Final[dict[str, dict[str, Any]]] = {
     },
     "signature": {"failure": "ValueError: no"},
     "detectors": {"kinds": ("email",)},
-    "profile_of": {"profile": "aurora"},
+    "resolve_profile": {"profile": "aurora"},
     "recalled_text": {"recollections": Made(lambda w: w.memory.get_context("keys", min_match=0))},
     "with_recalled": {"system": None, "text": "x"},
     "run_check": {

@@ -73,7 +73,7 @@ INNER: Final = {
     **{
         f"{of}.{verb}": "what raising asks of a trigger"
         for of in ("At", "BeforeTool", "If", "When")
-        for verb in ("again", "met", "is_of")
+        for verb in ("next_after", "is_met", "matches")
     },
     "LocalEmbeddings.alike": "what a recall asks of the model, a hundred times",
     "LocalEmbeddings.interchangeable": "what a recall asks of the model, many times",
