@@ -32,12 +32,12 @@ from langmem_tiers.core.reading import BIAS, words
 from langmem_tiers.remember import instructs
 from langmem_tiers.remember.instructs import (
     Weights,
-    conceals,
-    features,
-    hidden_in,
+    decode_disguises,
+    find_concealment,
+    injection_features,
     instructions_in,
     passages,
-    plain,
+    undisguise,
 )
 
 Floats = NDArray[np.float64]
@@ -138,9 +138,9 @@ def rows_of(several: Iterable[Text]) -> list[Row]:
     known = {word for one in corpus if not _disguised(one) for word in words(one.text)}
     rows: list[Row] = []
     for one in corpus:
-        text = _undone(one.text, known) if _disguised(one) else plain(one.text)
-        parts = {plain(one.span) or text} if one.attack else {text, *passages(text)}
-        rows += [Row(one, features(part)) for part in sorted(parts)]
+        text = _undone(one.text, known) if _disguised(one) else undisguise(one.text)
+        parts = {undisguise(one.span) or text} if one.attack else {text, *passages(text)}
+        rows += [Row(one, injection_features(part)) for part in sorted(parts)]
     return rows
 
 
@@ -157,7 +157,7 @@ def fit_on(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def _disguised(one: Text) -> bool:
-    return one.attack and (one.kind in _DISGUISED or conceals(one.text) is not None)
+    return one.attack and (one.kind in _DISGUISED or find_concealment(one.text) is not None)
 
 
 def _undone(text: str, known: Collection[str]) -> str:
@@ -166,7 +166,7 @@ def _undone(text: str, known: Collection[str]) -> str:
     def readable(reading: str) -> int:
         return sum(1 if word in known else -1 for word in words(reading) if len(word) > _SHORT)
 
-    return max((plain(text), *hidden_in(text)), key=readable)
+    return max((undisguise(text), *decode_disguises(text)), key=readable)
 
 
 def shipped(weights: Mapping[str, float]) -> dict[str, float]:

@@ -17,7 +17,7 @@ from rich.table import Table
 from benchmarks.gate_corpus import ECHO_HALVES, HALVES, OBLIQUE, Half, Sample
 from benchmarks.gate_left_out import print_left_out
 from langmem_tiers.remember.gate import Decision, Gate, Verdict
-from langmem_tiers.remember.new import Known, NewMemory
+from langmem_tiers.remember.new import KnownText, NewMemory
 
 Recalled = Callable[[Sample], bool]
 
@@ -64,8 +64,8 @@ def verdict(sample: Sample) -> Verdict:
     candidate = NewMemory(
         content=sample.text,
         source=sample.source,
-        recalled=tuple(Known(content=one) for one in sample.recalled),
-        stored=tuple(Known(content=one) for one in sample.stored),
+        recalled=tuple(KnownText(content=one) for one in sample.recalled),
+        stored=tuple(KnownText(content=one) for one in sample.stored),
     )
     return Gate().of(candidate)
 

@@ -25,7 +25,12 @@ from benchmarks.fit_likeness import (
 )
 from benchmarks.gate_corpus import DIRECT, carried
 from langmem_tiers.remember import instructs
-from langmem_tiers.remember.instructs import ALIKE, hidden_in, likeness, plain
+from langmem_tiers.remember.instructs import (
+    HELD_FROM,
+    decode_disguises,
+    injection_likeness,
+    undisguise,
+)
 
 _FOLDS: Final = 6
 _SHARES: Final = (0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.15)
@@ -74,15 +79,15 @@ def left_out(rows: Sequence[Row], of: Callable[[Text], str]) -> list[Judged]:
 def _judged(several: Iterable[Text], weights: Mapping[str, float]) -> Iterator[Judged]:
     with patch.object(instructs, "shipped", lambda: weights):
         for one in several:
-            readings = (plain(one.text), *hidden_in(one.text))
-            yield Judged(one, max(likeness(each).score for each in readings))
+            readings = (undisguise(one.text), *decode_disguises(one.text))
+            yield Judged(one, max(injection_likeness(each).score for each in readings))
 
 
 def curve(several: Sequence[Judged], title: str) -> Table:
     """What is found at each threshold, by the share of harmless texts that it holds."""
     scores = sorted((one.score for one in several if not one.text.attack), reverse=True)
     made = Table("from a likeness of", *BROUGHT, title=title, title_justify="left")
-    least = sorted([ALIKE, *(scores[int(share * len(scores))] for share in _SHARES)])
+    least = sorted([HELD_FROM, *(scores[int(share * len(scores))] for share in _SHARES)])
     for one in reversed(least):
         made.add_row(f"{one:.2f}", *(_found(several, part, one) for part in BROUGHT.values()))
     return made
@@ -93,7 +98,7 @@ def by_kind(several: Sequence[Judged], title: str) -> Table:
     made = Table("kind", *BROUGHT, title=title, title_justify="left")
     for kind in sorted({one.text.kind for one in several}):
         own = [one for one in several if one.text.kind == kind]
-        made.add_row(kind, *(_found(own, part, ALIKE) for part in BROUGHT.values()))
+        made.add_row(kind, *(_found(own, part, HELD_FROM) for part in BROUGHT.values()))
     return made
 
 
@@ -107,7 +112,7 @@ def print_left_out(console: Console) -> None:
     rows = rows_of([*texts(), *harmless()])
     kinds = left_out(rows, of_kind)
     console.print(curve(kinds, "What tools bring, by fits without its kind"))
-    console.print(by_kind(kinds, f"The same, from {ALIKE} on"))
+    console.print(by_kind(kinds, f"The same, from {HELD_FROM} on"))
     console.print(curve(left_out(rows, of_author), "What tools bring, by fits without its writer"))
 
 

@@ -29,7 +29,7 @@ from langmem_tiers.core.carried import EXPORTED_TABLES
 from langmem_tiers.core.checks import checked_path
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import FileError, InvalidInputError, short, short_path
-from langmem_tiers.forget.parts import lock, part_of
+from langmem_tiers.forget.parts import lock_file, part_path
 
 FORMAT: Final = 1
 BATCH_ROWS: Final = 500
@@ -135,7 +135,7 @@ class ExportWriter:
     def __init__(self, path: Path) -> None:
         """Create the file. Only its owner may read it."""
         self.path = path
-        self.part = part_of(path)
+        self.part = part_path(path)
         """Temporary path of the file. The file is locked until it is complete."""
         self._rows = Counter[str]()
         self._hash = hashlib.sha256()
@@ -144,7 +144,7 @@ class ExportWriter:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
             self._raw = os.fdopen(os.open(self.part, flags, 0o600), "wb")
-            lock(self._raw.fileno())
+            lock_file(self._raw.fileno())
         except OSError as error:
             raise self._write_error(error) from error
         self._file = gzip.GzipFile("", "wb", _LEVEL, self._raw, mtime=0)

@@ -24,7 +24,7 @@ from langmem_tiers.core.errors import InvalidInputError, TieredMemoryError, shor
 from langmem_tiers.core.memory import QUARANTINED, STATES, decode_namespace, encode_namespace
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.forget.passages import Passages
-from langmem_tiers.forget.places import Event, MemoryRow, Scrubber, State
+from langmem_tiers.forget.places import EventRow, MemoryRow, Scrubber, StateRow
 from langmem_tiers.forget.receipt import ForgetReceipt
 from langmem_tiers.remember.gate import TrustPolicy, derived_trust
 from langmem_tiers.remind.intentions import PRIORITIES, STORED_STATUSES
@@ -426,13 +426,13 @@ def make_scrubber(gone: Collection[MemoryRow]) -> Scrubber:
 def scrub_row(scrubber: Scrubber, table: str, row: dict[str, Any]) -> dict[str, Any] | None:
     """Return a row without forgotten content; None if the whole row is to be left out."""
     if table == "events":
-        event = Event(row["event"], row["kind"], row["id"], row["target"], row["detail"])
+        event = EventRow(row["event"], row["kind"], row["id"], row["target"], row["detail"])
         kept = scrubber.without(event)
         return None if kept is None else {**row, **kept._asdict()}
     if not scrubber.erased.isdisjoint({row.get("id"), row.get("source")}):
         return None
     if table == "states":
-        told_state = State(row["owner"], row["kind"], row["name"], row["value"])
+        told_state = StateRow(row["owner"], row["kind"], row["name"], row["value"])
         return None if scrubber.is_state_gone(told_state) else row
     if table == "intentions":
         return {**row, "needs": [id_ for id_ in row["needs"] if id_ not in scrubber.erased]}

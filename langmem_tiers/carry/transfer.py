@@ -35,7 +35,7 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget import parts
 from langmem_tiers.forget.places import MemoryRow, Scrubber
-from langmem_tiers.forget.receipt import counts_text
+from langmem_tiers.forget.receipt import describe_counts
 from langmem_tiers.postgres.flow import (
     Call,
     Flow,
@@ -50,7 +50,7 @@ from langmem_tiers.postgres.flow import (
 from langmem_tiers.postgres.migrate import NO_HURRY
 from langmem_tiers.postgres.sql import snapshot_script
 from langmem_tiers.remember.gate import TrustPolicy
-from langmem_tiers.remember.tombstones import buried, readmit
+from langmem_tiers.remember.tombstones import find_forgotten, readmit
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.write import columns
 
@@ -103,7 +103,7 @@ class ExportReport:
 
     def __str__(self) -> str:
         """Return the counts in one line."""
-        counts = counts_text(self.rows)
+        counts = describe_counts(self.rows)
         return f"{self.tenant}: {counts} exported to {self.path} ({self.bytes:,} bytes)"
 
 
@@ -127,7 +127,7 @@ def export_all(
     yield from store.flows.flush()  # pending access counts are exported too
     tenant = context.root
     target = yield from call_blocking(partial(check_target, path))
-    yield from parts.clean(tenant)
+    yield from parts.remove_unfinished(tenant)
     writer = yield from call_blocking(partial(ExportWriter, target))
     writing = _write_export(tenant, writer, store.flows.now, model, advance)
     try:
@@ -146,7 +146,7 @@ def _write_export(
     advance: Callable[[int], object],
 ) -> Flow[ExportReport]:
     """Write every row to the file, and give it its name."""
-    yield from parts.begin(tenant, writer.part, now)
+    yield from parts.begin_export(tenant, writer.part, now)
     yield Script(snapshot_script())
     yield Query((NO_HURRY,))
     set_up = yield from _read_setup()
@@ -168,14 +168,14 @@ def _write_export(
         yield Query((Call("carry_end", {}),))
     yield Query((), commit=True)
     size = yield from call_blocking(writer.finish)
-    yield from parts.end(tenant, writer.part)
+    yield from parts.end_export(tenant, writer.part)
     return ExportReport(tenant=tenant, path=writer.path, rows=header.rows, bytes=size)
 
 
 def _discard(tenant: str, writer: ExportWriter) -> Flow[None]:
     """Delete the file and its row in `exports`."""
     yield from call_blocking(writer.discard)
-    yield from parts.end(tenant, writer.part)
+    yield from parts.end_export(tenant, writer.part)
 
 
 # Import
@@ -231,7 +231,7 @@ class ImportReport:
     def __str__(self) -> str:
         """Return the counts in one line."""
         clauses = {
-            f"{self.tenant}: {counts_text(self.rows)} imported": True,
+            f"{self.tenant}: {describe_counts(self.rows)} imported": True,
             f"{self.resumed_after:,} of these rows were there already": self.resumed_after,
             "with new ids": self.shift,
             f"{len(self.forgotten):,} memories left out as they were forgotten": self.forgotten,
@@ -372,7 +372,7 @@ def _check_empty(tenant: str) -> Flow[None]:
     there = yield from count_rows(tenant)
     if any(number for name, number in there.items() if name not in PROOF_TABLES):
         raise InvalidInputError(
-            f"{tenant!r} has rows already ({counts_text(there)}), and an export is all of a "
+            f"{tenant!r} has rows already ({describe_counts(there)}), and an export is all of a "
             "tenant: import it into a database where the tenant has none"
         )
     yield Query((), commit=True)
@@ -398,7 +398,9 @@ def _check_file(
             raise reader.line_error(number, _OTHER_KEY)
         if batch.table == "memories" and secret:
             memories = [rows.make_memory_row(line.row) for line in batch.lines]
-            forgotten = yield from buried(job.tenant, [content_of(each.value) for each in memories])
+            forgotten = yield from find_forgotten(
+                job.tenant, [content_of(each.value) for each in memories]
+            )
             hashes.update(forgotten.values())
             gone |= {each.id: each for each in memories if content_of(each.value) in forgotten}
         job.advance(len(batch.lines))

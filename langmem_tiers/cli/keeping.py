@@ -312,12 +312,12 @@ def quarantine(
     with terminal.open_existing(url) as store:
         moment = store.flows.moment()
         if key is not None:
-            decision = (store.run(held.named(context, key, moment)), str(reason))
+            decision = (store.run(held.find_quarantined(context, key, moment)), str(reason))
             if release is not None:
-                store.run(held.release(*decision, TrustPolicy(), store.options, moment))
+                store.run(held.release_memory(*decision, TrustPolicy(), store.options, moment))
             else:
-                store.run(held.reject(*decision, store.options, moment))
-        quarantined = store.run(held.quarantined(context, moment, checked_limit(limit)))
+                store.run(held.reject_memory(*decision, store.options, moment))
+        quarantined = store.run(held.list_quarantined(context, moment, checked_limit(limit)))
     document = {"tenant": tenant, "quarantined": [asdict(memory) for memory in quarantined]}
     nothing = f"Nothing of {tenant!r} is quarantined."
     terminal.show(document, *quarantined, as_json=as_json, if_empty=nothing)
@@ -391,12 +391,12 @@ _REMOVE_ADVICE: Final = (
 
 def doctor(*, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
     """Check whether Postgres walls tenants off from each other for the login of the URL."""
-    from langmem_tiers.forget.parts import left
+    from langmem_tiers.forget.parts import list_unfinished
     from langmem_tiers.postgres.walls import examine_walls, make_check
 
     with terminal.open_existing(url) as store:
         report = store.run(examine_walls(store.options, store.runner.acting))
-        parts = store.run(left(None)) if store.runner.acting != "application" else []
+        parts = store.run(list_unfinished(None)) if store.runner.acting != "application" else []
     report = replace(
         report,
         checks=(*report.checks, make_check(_EXPORTS_WHOLE, list(map(str, parts)), _REMOVE_ADVICE)),

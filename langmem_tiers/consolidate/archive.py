@@ -31,7 +31,7 @@ from langmem_tiers.postgres.flow import (
     retried_on_conflict,
     rows_of,
 )
-from langmem_tiers.remember.tombstones import buried
+from langmem_tiers.remember.tombstones import find_forgotten
 from langmem_tiers.store.write import Write, delete_expired_calls, lock_call
 
 BATCH = 500
@@ -433,7 +433,7 @@ def restore_archive(context: RestoreContext, archive: str) -> Flow[RestoreReport
             )
     held = {memory.id: memory for memory in memories}
     texts = {id_: content_of(json.loads(memory.value)) for id_, memory in held.items()}
-    forgotten = yield from buried(context.tenant, list(texts.values()))
+    forgotten = yield from find_forgotten(context.tenant, list(texts.values()))
     refused = {id_ for id_, text in texts.items() if text in forgotten}
     report = yield from _restore_memories(context, file, held, held.keys() - refused)
     visible = sorted(held[id_].key for id_ in refused if context.sees(held[id_]))

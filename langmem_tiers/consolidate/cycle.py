@@ -50,7 +50,7 @@ from langmem_tiers.postgres.flow import (
     retried_on_conflict,
     rows_of,
 )
-from langmem_tiers.remember.transaction import Check
+from langmem_tiers.remember.transaction import LockedCheck
 from langmem_tiers.store.write import Write, delete_expired_calls, keys_of
 
 NOT_RISING = "it has not reached what rises"
@@ -422,7 +422,9 @@ class Promote(CycleStep):
             cycle.moment,
             clock=lambda: cycle.moment,
             name_move=partial(move_id, cycle, self.name),
-            check=Check(lambda _: cycle.guard, lambda rows: lease.check_guard(rows, cycle.tenant)),
+            check=LockedCheck(
+                lambda _: cycle.guard, lambda rows: lease.check_guard(rows, cycle.tenant)
+            ),
         )
 
 

@@ -21,7 +21,7 @@ from langmem_tiers.consolidate.steps import Cycle, MovingStep, Proposal, StepDec
 from langmem_tiers.core.reading import normalise
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop, rows_of
-from langmem_tiers.remember.gate import SPOKEN_FOR
+from langmem_tiers.remember.gate import OWN_EVIDENCE_TRUST
 
 EVENT_TYPES = frozenset({"episodic", "interaction", "achievement"})
 """Types of events: the same a day later has happened twice."""
@@ -507,7 +507,7 @@ def _contradiction_candidates(
         if nearness < MIN_NEARNESS or full or text[pair[0]] == text[pair[1]]:
             continue
         older, newer = sorted((group.memories[id_] for id_ in pair), key=_BY_TRUTH)
-        trusted = trust_of(newer.value) >= min(trust_of(older.value), SPOKEN_FOR)
+        trusted = trust_of(newer.value) >= min(trust_of(older.value), OWN_EVIDENCE_TRUST)
         if (older.id, newer.id) not in before and trusted and _may_end(older, newer, cycle):
             candidates[older, newer] = nearness
             taken[pair[0]] += 1

@@ -32,8 +32,8 @@ from langmem_tiers.postgres.flow import (
     retried_on_conflict,
     rows_of,
 )
-from langmem_tiers.remember.new import write_of
-from langmem_tiers.remember.transaction import write_if
+from langmem_tiers.remember.new import write_of_value
+from langmem_tiers.remember.transaction import commit_if
 from langmem_tiers.store.write import LOCK, Write
 
 ENDED = "its session ended"
@@ -278,7 +278,7 @@ def store_kept(
         as_read = all(now.get(memory.id) == (memory.version, memory.state) for memory in involved)
         return as_read and not before
 
-    applied = yield from write_if(
+    applied = yield from commit_if(
         [*kept_writes(cycle, kept), *gone],
         options=cycle.options,
         moment=cycle.moment,
@@ -294,7 +294,7 @@ def kept_writes(cycle: Cycle, memories: Sequence[KeptMemory]) -> list[Write]:
     """Return the writes that store these memories."""
     return [
         replace(
-            write_of(
+            write_of_value(
                 memory.value,
                 place=Place(cycle.tenant, memory.namespace),
                 key=memory.key,

@@ -17,7 +17,7 @@ from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.moves import MoveRecord, move_record, visible_content
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, retried_on_conflict, rows_of
 from langmem_tiers.recall.matching import Candidate
-from langmem_tiers.remember.gate import SPOKEN_FOR
+from langmem_tiers.remember.gate import OWN_EVIDENCE_TRUST
 from langmem_tiers.store.write import LOCK, lock_call
 
 _SUPERSEDED = "superseded"
@@ -139,7 +139,7 @@ def _check_may_supersede(old: Candidate, new: Candidate, options: StoreOptions) 
             "store what is so for all with personal=False"
         )
     trusts = trust_of(old.value), trust_of(new.value)
-    if trusts[1] < min(SPOKEN_FOR, trusts[0]):
+    if trusts[1] < min(OWN_EVIDENCE_TRUST, trusts[0]):
         raise InvalidInputError(
             f"{old.key!r} is trusted more ({trusts[0]:g}) than {new.key!r} ({trusts[1]:g}), which "
             "so does not supersede it: store what is so with the source that knows it"

@@ -86,7 +86,7 @@ def _wrong_kind(error: ErrorClass) -> ErrorClass:
 
 
 def checked_number(
-    given: object,
+    value: object,
     what: str,
     low: float,
     high: float,
@@ -96,90 +96,90 @@ def checked_number(
     error: ErrorClass = InvalidInputError,
 ) -> float:
     """A number in this range, and none of those; `use` says what to give where that says more."""
-    if is_number(given) and low <= given <= high and given not in but:  # type: ignore[operator]
-        return given  # type: ignore[return-value]
+    if is_number(value) and low <= value <= high and value not in but:  # type: ignore[operator]
+        return value  # type: ignore[return-value]
     left_out = f" other than {' and '.join(map(str, but))}" if but else ""
     wanted = use or f"a number from {low} to {high:,}{left_out}"
-    refused = error if is_number(given) else _wrong_kind(error)
-    raise refused(f"{what} is {wanted}, not {short(given)}")
+    refused = error if is_number(value) else _wrong_kind(error)
+    raise refused(f"{what} is {wanted}, not {short(value)}")
 
 
 def checked_whole(
-    given: object, what: str, low: int, high: int, error: ErrorClass = InvalidInputError
+    value: object, what: str, low: int, high: int, error: ErrorClass = InvalidInputError
 ) -> int:
     """A whole number in this range."""
-    is_whole = isinstance(given, int) and not isinstance(given, bool)
-    if is_whole and low <= given <= high:  # type: ignore[operator]
-        return given  # type: ignore[return-value]
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if is_whole and low <= value <= high:  # type: ignore[operator]
+        return value  # type: ignore[return-value]
     refused = error if is_whole else _wrong_kind(error)
-    raise refused(f"{what} is a whole number from {low} to {high:,}, not {short(given)}")
+    raise refused(f"{what} is a whole number from {low} to {high:,}, not {short(value)}")
 
 
-def suggest_name(given: object, known: Iterable[str]) -> str:
+def suggest_name(value: object, names: Iterable[str]) -> str:
     """Say which of these names is meant, or which there are, if none is near."""
-    names = tuple(known)
-    near = difflib.get_close_matches(short(given).strip("'\""), names, n=1)
+    names = tuple(names)
+    near = difflib.get_close_matches(short(value).strip("'\""), names, n=1)
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
 
 
-def check_known(given: Iterable[object], known: Iterable[str], what: str) -> None:
+def check_known(options: Iterable[object], names: Iterable[str], what: str) -> None:
     """Refuse an option that is not known, and say which may be meant."""
-    for key in given:
-        if not isinstance(key, str) or key not in known:
+    for key in options:
+        if not isinstance(key, str) or key not in names:
             raise ConfigurationError(
-                f"{what} has no option {short(key)}; {suggest_name(key, known)}"
+                f"{what} has no option {short(key)}; {suggest_name(key, names)}"
             )
 
 
-def checked_flag(given: object, what: str, error: ErrorClass = InvalidInputError) -> bool:
+def checked_flag(value: object, what: str, error: ErrorClass = InvalidInputError) -> bool:
     """True or False, and nothing that is like it."""
-    if not isinstance(given, bool):
-        raise _wrong_kind(error)(f"{what} is True or False, not {short(given)}")
-    return given
+    if not isinstance(value, bool):
+        raise _wrong_kind(error)(f"{what} is True or False, not {short(value)}")
+    return value
 
 
-def checked_switch(given: object, key: str) -> bool:
+def checked_switch(value: object, key: str) -> bool:
     """A setting that is True or False."""
-    return checked_flag(given, key, ConfigurationError)
+    return checked_flag(value, key, ConfigurationError)
 
 
 def checked_choice(
-    given: object,
-    known: Iterable[str],
+    value: object,
+    names: Iterable[str],
     what: str,
     error: ErrorClass = InvalidInputError,
 ) -> str:
     """One of the names that there are."""
-    names = tuple(known)
-    if not isinstance(given, str) or given not in names:
+    names = tuple(names)
+    if not isinstance(value, str) or value not in names:
         one_of = (
             " or ".join(map(repr, names)) if len(names) == _TWO else f"one of {', '.join(names)}"
         )
-        raise error(f"{what} is {one_of}, not {short(given, 40)}")
-    return given
+        raise error(f"{what} is {one_of}, not {short(value, 40)}")
+    return value
 
 
-def checked_list(given: Any, what: str, of: str = "strings") -> Iterable[Any]:
+def checked_list(value: Any, what: str, of: str = "strings") -> Iterable[Any]:
     """Several things that can be read one after another, and not the signs of a text."""
-    if isinstance(given, str | bytes | bytearray | type) or not isinstance(given, Iterable):
-        raise InvalidTypeError(f"{what} is a list of {of}, not {short(given)}")
-    return given
+    if isinstance(value, str | bytes | bytearray | type) or not isinstance(value, Iterable):
+        raise InvalidTypeError(f"{what} is a list of {of}, not {short(value)}")
+    return value
 
 
-def checked_strings(given: object, what: str) -> list[str]:
+def checked_strings(value: object, what: str) -> list[str]:
     """Texts."""
-    found = list(checked_list(given, what))
-    for one in found:
-        if not isinstance(one, str):
-            raise InvalidTypeError(f"{what} is a list of strings: {short(one)} is none")
-    return found
+    strings = list(checked_list(value, what))
+    for string in strings:
+        if not isinstance(string, str):
+            raise InvalidTypeError(f"{what} is a list of strings: {short(string)} is none")
+    return strings
 
 
-def checked_mapping(given: object, what: str, such_as: str) -> Mapping[Any, Any]:
+def checked_mapping(value: object, what: str, such_as: str) -> Mapping[Any, Any]:
     """A mapping."""
-    if not isinstance(given, Mapping):
-        raise InvalidTypeError(f"{what} is a mapping, such as {such_as}, not {short(given)}")
-    return given
+    if not isinstance(value, Mapping):
+        raise InvalidTypeError(f"{what} is a mapping, such as {such_as}, not {short(value)}")
+    return value
 
 
 def checked_label(named: object, what: str) -> str | None:
@@ -197,11 +197,11 @@ def checked_label(named: object, what: str) -> str | None:
     return named
 
 
-def checked_name(given: object, what: str) -> str:
+def checked_name(value: object, what: str) -> str:
     """A label that there has to be."""
-    if (found := checked_label(given, what)) is None:
+    if (label := checked_label(value, what)) is None:
         raise InvalidTypeError(f"{what} is a string, not None")
-    return found
+    return label
 
 
 def checked_share(number: object, what: str) -> float | None:
@@ -239,33 +239,33 @@ def parsed_moment(moment: datetime | str, what: str) -> datetime:
 
 def normalised_tags(tags: object, what: str = "tags") -> list[str]:
     """Tags as they are stored and sought: lower case, words joined by hyphens, each once."""
-    found = []
+    normalised = []
     for tag in checked_list(tags, what, "strings, such as ['python']"):
         if not isinstance(tag, str):
             raise InvalidTypeError(f"a tag is a string, not {type(tag).__name__}")
         utf8_bytes(tag, "tag")
         if not tag.strip():
             raise InvalidInputError("a tag is blank: leave it out")
-        found.append("-".join(tag.split()).lower())
-    return list(dict.fromkeys(found))
+        normalised.append("-".join(tag.split()).lower())
+    return list(dict.fromkeys(normalised))
 
 
-def checked_instance(given: object, kind: type[T], what: str) -> T:
+def checked_instance(value: object, kind: type[T], what: str) -> T:
     """An object of a class."""
-    if not isinstance(given, kind):
-        raise InvalidTypeError(f"{what} is a {kind.__name__}, not {short(given)}")
-    return given
+    if not isinstance(value, kind):
+        raise InvalidTypeError(f"{what} is a {kind.__name__}, not {short(value)}")
+    return value
 
 
-def checked_function(given: object, what: str) -> None:
+def checked_function(value: object, what: str) -> None:
     """Refuse what cannot be called, and an `async def` where nobody awaits its answer.
 
     An object whose `__call__` is one is refused as well.
     """
-    if not callable(given):
-        raise InvalidTypeError(f"{what} is a function, not {short(given)}")
-    called = getattr(type(given), "__call__", None)  # noqa: B004 - which of the two it is
-    if iscoroutinefunction(given) or iscoroutinefunction(called):
+    if not callable(value):
+        raise InvalidTypeError(f"{what} is a function, not {short(value)}")
+    called = getattr(type(value), "__call__", None)  # noqa: B004 - which of the two it is
+    if iscoroutinefunction(value) or iscoroutinefunction(called):
         raise InvalidTypeError(
             f"{what} is an async function, and is asked without being awaited: give a plain one, "
             "or await yours before, as in a node that writes what it found to the state"
@@ -304,18 +304,18 @@ def _checked_now(clock: Callable[[], Any]) -> datetime:
     return now
 
 
-def checked_path(given: Any, what: str) -> Path:
+def checked_path(value: Any, what: str) -> Path:
     """A path that a file system can hold."""
-    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
-        raise InvalidTypeError(f"{what} is a path, as a string or a Path, not {short(given)}")
+        raise InvalidTypeError(f"{what} is a path, as a string or a Path, not {short(value)}")
     try:
         os.fsencode(text)
     except UnicodeEncodeError as error:
         raise InvalidInputError(f"{what} {short(text)} is no path: it is not Unicode") from error
     if not text or "\0" in text:
         raise InvalidInputError(f"{what} {short(text)} is no path: name a file or a directory")
-    return Path(given)
+    return Path(value)
 
 
 def zone_of(name: object) -> ZoneInfo:
@@ -348,8 +348,8 @@ _WANTED: Final = {
 def validated_by(check: Callable[[Any, str], Any]) -> PlainValidator:
     """Checks a field by a function of what is given and of the field's name."""
 
-    def checked(given: Any, field: ValidationInfo) -> Any:
-        return check(given, field.field_name or "it")
+    def checked(value: Any, field: ValidationInfo) -> Any:
+        return check(value, field.field_name or "it")
 
     return PlainValidator(checked)
 
@@ -357,8 +357,8 @@ def validated_by(check: Callable[[Any, str], Any]) -> PlainValidator:
 def number_between(low: float, high: float, *, but: Collection[float] = ()) -> PlainValidator:
     """Checks that a field is a number in this range, and none of those; see `whole`."""
 
-    def check(given: Any, name: str) -> Any:
-        return checked_number(given, name, low, high, but=but, error=ConfigurationError)
+    def check(value: Any, name: str) -> Any:
+        return checked_number(value, name, low, high, but=but, error=ConfigurationError)
 
     return validated_by(check)
 
@@ -366,7 +366,7 @@ def number_between(low: float, high: float, *, but: Collection[float] = ()) -> P
 def whole_between(low: int, high: int) -> PlainValidator:
     """Checks that a field is a whole number in this range; a ConfigurationError says if not."""
     return validated_by(
-        lambda given, name: checked_whole(given, name, low, high, ConfigurationError)
+        lambda value, name: checked_whole(value, name, low, high, ConfigurationError)
     )
 
 
@@ -384,8 +384,8 @@ def record(cls: type[T]) -> type[T]:
             raise _refusal(cls.__name__, error) from None
 
     made.__init__ = init
-    found: type[T] = made
-    return found
+    record_class: type[T] = made
+    return record_class
 
 
 def _refusal(what: str, error: ValidationError) -> TieredMemoryError:
@@ -394,10 +394,10 @@ def _refusal(what: str, error: ValidationError) -> TieredMemoryError:
     ours = wrong.get("ctx", {}).get("error")
     if isinstance(ours, TieredMemoryError):
         return ours
-    name, given = ".".join(map(str, wrong["loc"])), short(wrong["input"])
+    name, shown = ".".join(map(str, wrong["loc"])), short(wrong["input"])
     if wrong["type"] == "missing":
         return InvalidInputError(f"{what} needs {name}: give it")
     if wrong["type"] in _WANTED:
-        return InvalidTypeError(f"{name} is {_WANTED[wrong['type']]}, not {given}")
+        return InvalidTypeError(f"{name} is {_WANTED[wrong['type']]}, not {shown}")
     refused = InvalidTypeError if wrong["type"].endswith("_type") else InvalidInputError
-    return refused(f"{name} of {what}: {wrong['msg']}; see {given}")
+    return refused(f"{name} of {what}: {wrong['msg']}; see {shown}")

@@ -132,7 +132,9 @@ class Bounds:
         """Refuse a value that is nested too deeply, however deep it is."""
         level: Iterable[object] = (value,)
         for _ in range(self.value_depth):
-            inner = (part for one in level for part in _children(one) if isinstance(part, _NESTED))
+            inner = (
+                part for item in level for part in _children(item) if isinstance(part, _NESTED)
+            )
             level = {id(part): part for part in inner}.values()  # each once, however often it is in
             if not level:
                 return
@@ -152,38 +154,38 @@ class Bounds:
         if len(query) > self.query_characters:
             raise self._beyond("query_characters", f"a query of {len(query):,} characters")
 
-    def beginning(self, said: str) -> str:
+    def beginning(self, text: str) -> str:
         """As much of what was said as a query may be: only who writes a query is refused one."""
-        return said[: self.query_characters]
+        return text[: self.query_characters]
 
     def check_limit(self, limit: int) -> None:
         """Refuse to answer with too much at once."""
         if limit > self.limit:
             raise self._beyond("limit", f"a limit of {limit:,}")
 
-    def conditions(self, given: Iterable[T]) -> list[T]:
+    def conditions(self, conditions: Iterable[T]) -> list[T]:
         """The conditions of a filter, unless there are too many."""
-        return self._few("filter_conditions", given, "a list of conditions")
+        return self._few("filter_conditions", conditions, "a list of conditions")
 
-    def listed(self, given: Iterable[T], what: str) -> Iterable[T]:
+    def listed(self, items: Iterable[T], what: str) -> Iterable[T]:
         """What a memory lists, to be read as often as need be, unless it is too much."""
-        if not isinstance(given, Iterable):  # whose field it is says what it must be
-            return given
-        if isinstance(given, Iterator) or (isinstance(given, Sized) and len(given) > self.batch):
-            return self._few("batch", given, what)
-        return given
+        if not isinstance(items, Iterable):  # whose field it is says what it must be
+            return items
+        if isinstance(items, Iterator) or (isinstance(items, Sized) and len(items) > self.batch):
+            return self._few("batch", items, what)
+        return items
 
-    def batched(self, given: Iterable[T]) -> list[T]:
+    def batched(self, items: Iterable[T]) -> list[T]:
         """What is to be done at once, unless it is too much."""
-        return self._few("batch", given, "a batch")
+        return self._few("batch", items, "a batch")
 
-    def _few(self, name: str, given: Iterable[T], what: str) -> list[T]:
+    def _few(self, name: str, items: Iterable[T], what: str) -> list[T]:
         most: int = getattr(self, name)
-        found = list(islice(checks.checked_list(given, what, "several"), most + 1))
-        if len(found) > most:
-            number = f"{len(given):,}" if isinstance(given, Sized) else f"more than {most:,}"
+        limited = list(islice(checks.checked_list(items, what, "several"), most + 1))
+        if len(limited) > most:
+            number = f"{len(items):,}" if isinstance(items, Sized) else f"more than {most:,}"
             raise self._beyond(name, f"{what} of {number}")
-        return found
+        return limited
 
     def _beyond(self, name: str, what: str) -> InvalidInputError:
         return InvalidInputError(
@@ -196,10 +198,10 @@ class Bounds:
 _NESTED: Final = (dict, list, tuple)
 
 
-def _children(one: object) -> Iterable[Any]:
-    if isinstance(one, Mapping):
-        return one.values()
-    return one if isinstance(one, list | tuple) else ()
+def _children(value: object) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
 
 
 DEFAULT_BOUNDS: Final = Bounds()
@@ -209,11 +211,11 @@ _LONGEST_ACTOR = 255
 """Characters of an actor's name, as of a label: our own choice."""
 
 
-def _actor(given: object, what: str) -> str:
-    if isinstance(given, str) and given.isprintable() and 0 < len(given.strip()) <= _LONGEST_ACTOR:
-        return given
+def _actor(value: object, what: str) -> str:
+    if isinstance(value, str) and value.isprintable() and 0 < len(value.strip()) <= _LONGEST_ACTOR:
+        return value
     raise ConfigurationError(
-        f"{what} is a name of up to {_LONGEST_ACTOR} printable characters, not {short(given)}"
+        f"{what} is a name of up to {_LONGEST_ACTOR} printable characters, not {short(value)}"
     )
 
 
@@ -241,11 +243,11 @@ class Audit:
     """Who this store writes and reads for, beside the role that logged in."""
 
 
-def checked_audit(given: object) -> Audit:
+def checked_audit(value: object) -> Audit:
     """What goes into the log; what an `Audit` says by itself if none is given."""
-    if not isinstance(given, Audit | None):
-        raise ConfigurationError(f"audit is Audit(reads=True) or the like, not {short(given)}")
-    return Audit() if given is None else given
+    if not isinstance(value, Audit | None):
+        raise ConfigurationError(f"audit is Audit(reads=True) or the like, not {short(value)}")
+    return Audit() if value is None else value
 
 
 Role: TypeAlias = Literal["owner", "application", "worker"]
@@ -286,7 +288,7 @@ class Roles:
         return None if self.taken is None else self.names[self.taken]
 
 
-def parse_roles(prefix: object, taken: object, given: Mapping[str, str] | None) -> Roles:
+def parse_roles(prefix: object, taken: object, names: Mapping[str, str] | None) -> Roles:
     """The roles of a store whose schemas have this prefix: as `given`, or called after it.
 
     Raises:
@@ -294,7 +296,7 @@ def parse_roles(prefix: object, taken: object, given: Mapping[str, str] | None) 
     """
     prefix = prefix if isinstance(prefix, str) else ""  # what it must be is said elsewhere
     named = {"application": f"{prefix}langmem_application", "worker": f"{prefix}langmem_worker"}
-    own = {} if given is None else checked_mapping(given, "roles", "{'application': 'web_role'}")
+    own = {} if names is None else checked_mapping(names, "roles", "{'application': 'web_role'}")
     check_known(own, named, "roles")
     if taken is not None:
         taken = checked_choice(taken, named, "role", ConfigurationError)
@@ -353,11 +355,11 @@ class StoreOptions:
     @property
     def brief(self) -> list[str]:
         """How it is searched, and how its schemas are called."""
-        told = [f"schemas {self.schema_prefix}…"] if self.schema_prefix else []
+        parts = [f"schemas {self.schema_prefix}…"] if self.schema_prefix else []
         if self.index is None:
-            return told
+            return parts
         vector = self.index.vector
-        return ["searched by words" if vector is None else f"{vector.dims} dimensions", *told]
+        return ["searched by words" if vector is None else f"{vector.dims} dimensions", *parts]
 
     @property
     def session_idle(self) -> float | None:
@@ -436,18 +438,18 @@ def check_ttl(ttl: object) -> None:
             checks.checked_switch(ttl[key], f"ttl[{key!r}]")
 
 
-def _check_minutes(given: object, what: str) -> None:
-    _check_positive(given, what, "a positive number of minutes")
+def _check_minutes(value: object, what: str) -> None:
+    _check_positive(value, what, "a positive number of minutes")
 
 
-def _check_positive(given: object, what: str, use: str) -> None:
+def _check_positive(value: object, what: str, use: str) -> None:
     most = sys.float_info.max
-    checks.checked_number(given, what, 0, most, but=(0,), use=use, error=ConfigurationError)
+    checks.checked_number(value, what, 0, most, but=(0,), use=use, error=ConfigurationError)
 
 
 def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
-    given = index.get("ann_index_config")
-    ann = {} if given is None else given
+    config = index.get("ann_index_config")
+    ann = {} if config is None else config
     if not isinstance(ann, Mapping):
         raise ConfigurationError(
             f"ann_index_config is a mapping, such as {{'kind': 'hnsw'}}, not {short(ann)}"

@@ -45,20 +45,20 @@ def _explain_fields(kind: type[T]) -> type[T]:
     LangGraph makes a context of whatever mapping a client sends.
     """
     make = kind.__init__
-    known = list(kind.__annotations__)
+    names = list(kind.__annotations__)
 
     @wraps(make)
-    def named(self: T, **given: Any) -> None:
-        if unknown := given.keys() - set(known):
+    def named(self: T, **fields: Any) -> None:
+        if unknown := fields.keys() - set(names):
             raise InvalidTypeError(
-                f"a context has no {short(min(unknown), 40)}: use {', '.join(known)}"
+                f"a context has no {short(min(unknown), 40)}: use {', '.join(names)}"
             )
-        if "tenant" not in given:
+        if "tenant" not in fields:
             raise InvalidTypeError(
                 "whose memory is it? The context names no tenant: MemoryContext(tenant='acme'), "
                 "or context={'tenant': 'acme'} for a run"
             )
-        make(self, **given)
+        make(self, **fields)
 
     setattr(kind, make.__name__, named)
     return kind
@@ -98,15 +98,15 @@ class MemoryContext:
     def __post_init__(self) -> None:
         """Refuse what cannot be a label."""
         for name in ("tenant", "agent_id", "project_id", "session_id", "user_id"):
-            given = getattr(self, name)
-            if given is None and name != "tenant":
+            value = getattr(self, name)
+            if value is None and name != "tenant":
                 continue
-            if not isinstance(given, str):
-                raise InvalidTypeError(f"{name} is a string, not {type(given).__name__}")
-            if not given:
+            if not isinstance(value, str):
+                raise InvalidTypeError(f"{name} is a string, not {type(value).__name__}")
+            if not value:
                 way = "name one" if name == "tenant" else "leave it out, or name one"
                 raise InvalidInputError(f"{name} is empty: {way}")
-            utf8_bytes(given, name)
+            utf8_bytes(value, name)
         if self.tenant == "langgraph":
             raise InvalidInputError(
                 "LangGraph keeps the tenant 'langgraph' to itself: name another"
@@ -161,7 +161,7 @@ class MemoryContext:
         else is reached from its own project alone, and what is a user's by that user.
         """
         tenant, project = self.namespace(Tier.WORKING)
-        user = user_of(Place(namespace[0], "".join(f"{one}." for one in namespace[1:])))
+        user = user_of(Place(namespace[0], "".join(f"{label}." for label in namespace[1:])))
         if namespace[0] != tenant or user not in (None, self.user_id):
             return False
         shared = namespace[:-1] if user is not None else namespace
@@ -209,7 +209,7 @@ def check_template(template: Sequence[object]) -> None:
     Raises:
         ConfigurationError: then.
     """
-    texts = all(isinstance(one, str) and one for one in template)
+    texts = all(isinstance(label, str) and label for label in template)
     if not texts or template.count(USER_PLACEHOLDER) != 1 or template[0] == USER_PLACEHOLDER:
         raise ConfigurationError(
             "a template of user_namespaces is labels, such as ('memories', "
@@ -226,17 +226,17 @@ def user_of(place: Place, templates: Sequence[Sequence[str]] = ()) -> str | None
     for template in templates:
         pairs = list(zip(template, labels, strict=False))
         if len(pairs) == len(template) and all(
-            known in ("*", USER_PLACEHOLDER, label) for known, label in pairs
+            expected in ("*", USER_PLACEHOLDER, label) for expected, label in pairs
         ):
             return name_of_label(labels[list(template).index(USER_PLACEHOLDER)])
     return None
 
 
-def checked_templates(given: Any) -> tuple[tuple[str, ...], ...]:
+def checked_templates(value: Any) -> tuple[tuple[str, ...], ...]:
     """Templates of namespaces as they are kept; what they say is checked with the options."""
     try:
-        several = checked_list(given, "user_namespaces", "templates")
-        return tuple(tuple(checked_strings(one, "a template of it")) for one in several)
+        templates = checked_list(value, "user_namespaces", "templates")
+        return tuple(tuple(checked_strings(template, "a template of it")) for template in templates)
     except InvalidTypeError as error:
         raise ConfigurationError(
             f"{error}; give user_namespaces=[('memories', '{{user_id}}')]"

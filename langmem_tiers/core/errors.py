@@ -112,14 +112,14 @@ class EmbeddingError(TieredMemoryError):
     """What a model said that raised."""
 
     @classmethod
-    def of_model(cls, said: str) -> Self:
+    def of_model(cls, message: str) -> Self:
         """Make the error of a model that raised, which is the cause; nothing was written."""
         error = cls(
-            f"the embedding model failed ({said}) and nothing was written: check its key, its "
+            f"the embedding model failed ({message}) and nothing was written: check its key, its "
             "limits and the connection, then try again",
             code="model_failed",
         )
-        error.said = said
+        error.said = message
         return error
 
 

@@ -21,7 +21,7 @@ def write_weights(folder: Path, name: str, weights: Mapping[str, Sequence[float]
         lines.setdefault(word, []).append(before)
     words = "".join("\t".join([*lines[word], word]) + "\n" for word in sorted(lines))
     kinds = zip(*(weights[feature] for feature in _features(words)), strict=True)
-    tenths = array("b", (round(one * 10) for kind in kinds for one in kind))
+    tenths = array("b", (round(weight * 10) for kind in kinds for weight in kind))
     (folder / f"{name}.words").write_text(words, "utf-8")
     (folder / f"{name}.tenths").write_bytes(tenths.tobytes())
 
@@ -29,7 +29,7 @@ def write_weights(folder: Path, name: str, weights: Mapping[str, Sequence[float]
 def read_weights(folder: Traversable, name: str) -> dict[str, tuple[float, ...]]:
     """Read weights as `write` wrote them, by their features."""
     features = [*_features((folder / f"{name}.words").read_text("utf-8"))]
-    weights = [one / 10 for one in array("b", (folder / f"{name}.tenths").read_bytes())]
+    weights = [tenth / 10 for tenth in array("b", (folder / f"{name}.tenths").read_bytes())]
     starts = range(0, len(weights), len(features))
     kinds = (weights[start : start + len(features)] for start in starts)
     return dict(zip(features, zip(*kinds, strict=True), strict=True))
@@ -37,5 +37,5 @@ def read_weights(folder: Traversable, name: str) -> dict[str, tuple[float, ...]]
 
 def _features(words: str) -> Iterator[str]:
     for line in words.splitlines():
-        *several, word = line.split("\t")
-        yield from (f"{before} {word}".lstrip() for before in several)
+        *prefixes, word = line.split("\t")
+        yield from (f"{before} {word}".lstrip() for before in prefixes)

@@ -153,8 +153,8 @@ def handle_of(namespace: Sequence[str], key: str) -> str:
 
 def parse_handle(named: str) -> str:
     """Return the handle that a text is, with or without its brackets; nothing if it is none."""
-    found = _FORM.fullmatch(named.strip())
-    return found[1].lower() if found else ""
+    match = _FORM.fullmatch(named.strip())
+    return match[1].lower() if match else ""
 
 
 def bracket_handle(handle: str) -> str:
@@ -218,11 +218,11 @@ class ReviewResult:
 
     def __str__(self) -> str:
         """The mean and each score, the lowest first."""
-        each = sorted(self.agent_scores.items(), key=lambda one: (one[1], one[0]))
-        said = [f"{name} {score:.1f} ({self.reasons[name]})" for name, score in each]
-        said += [f"{name} failed ({why})" for name, why in sorted(self.failures.items())]
+        each = sorted(self.agent_scores.items(), key=lambda item: (item[1], item[0]))
+        parts = [f"{name} {score:.1f} ({self.reasons[name]})" for name, score in each]
+        parts += [f"{name} failed ({why})" for name, why in sorted(self.failures.items())]
         mean = "none" if self.consensus_score is None else f"{self.consensus_score:.1f}"
-        return f"consensus {mean}: {'; '.join(said) or 'nobody reviewed it'}"
+        return f"consensus {mean}: {'; '.join(parts) or 'nobody reviewed it'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,14 +318,14 @@ class Recollections(list[Recollection]):
 
     def __init__(
         self,
-        found: Iterable[Recollection] = (),
+        memories: Iterable[Recollection] = (),
         *,
         by_words: str | None = None,
         helps: float = 1.0,
         recall_id: str | None = None,
     ) -> None:
         """Hold what was found."""
-        super().__init__(found)
+        super().__init__(memories)
         self.recall_id = recall_id
         """What `admin.replay` takes, where the recall was recorded; else None."""
         self.helps = helps
@@ -336,8 +336,10 @@ class Recollections(list[Recollection]):
     def __str__(self) -> str:
         """One line a memory."""
         lines = list(map(str, self)) or ["No memories."]
-        told = [] if self.by_words is None else [f"By words alone: {printable_line(self.by_words)}"]
-        return "\n".join([*lines, *told])
+        lines_before = (
+            [] if self.by_words is None else [f"By words alone: {printable_line(self.by_words)}"]
+        )
+        return "\n".join([*lines, *lines_before])
 
 
 _VISIBLE = 0.005
@@ -346,55 +348,57 @@ _VISIBLE = 0.005
 
 def _describe_review(review: ReviewResult) -> str:
     """The relevance that reviewers found, each one's score and reason, and who failed."""
-    said = [
+    parts = [
         f"{printable_line(name)} {_format_term(score)}: "
         f"{shorten_line(review.reasons[name], LINE_LENGTH)}"
         for name, score in review.agent_scores.items()
     ]
-    said += [
+    parts += [
         f"{printable_line(name)} failed: {shorten_line(why, LINE_LENGTH)}"
         for name, why in review.failures.items()
     ]
     mean = review.consensus_score
-    return f"relevance {'–' if mean is None else _format_term(mean)}, {', '.join(said)}"
+    return f"relevance {'–' if mean is None else _format_term(mean)}, {', '.join(parts)}"
 
 
 def _format_term(term: float) -> str:
     return f"{term:z.2f}".replace("-", "−")
 
 
-def recollection_fields(one: Recollection) -> dict[str, Any]:
+def recollection_fields(memory: Recollection) -> dict[str, Any]:
     """Every field but the whole stored value, as JSON; times in ISO 8601, labels as a list."""
     return {
-        each.name: as_json(getattr(one, each.name)) for each in fields(one) if each.name != "value"
+        each.name: as_json(getattr(memory, each.name))
+        for each in fields(memory)
+        if each.name != "value"
     }
 
 
-def as_json(one: Any, otherwise: Callable[[Any], str] = str) -> Any:
+def as_json(value: Any, otherwise: Callable[[Any], str] = str) -> Any:
     """A thing as JSON that reads well; what is not known here is only named."""
-    match one:
+    match value:
         case str() | int() | float() | None:
-            return str(one) if isinstance(one, str) else one  # of an enum its value
+            return str(value) if isinstance(value, str) else value  # of an enum its value
         case date():
-            return one.isoformat()
+            return value.isoformat()
         case Mapping():
-            return {str(name): as_json(each, otherwise) for name, each in one.items()}
+            return {str(name): as_json(each, otherwise) for name, each in value.items()}
         case set() | frozenset():
-            return sorted((as_json(each, otherwise) for each in one), key=str)
-        case list() | tuple() | KeysView() if not hasattr(one, "_asdict"):
-            return [as_json(each, otherwise) for each in one]
-    return _record_as_json(one, otherwise)
+            return sorted((as_json(each, otherwise) for each in value), key=str)
+        case list() | tuple() | KeysView() if not hasattr(value, "_asdict"):
+            return [as_json(each, otherwise) for each in value]
+    return _record_as_json(value, otherwise)
 
 
-def _record_as_json(one: Any, otherwise: Callable[[Any], str]) -> Any:
-    if hasattr(one, "_asdict"):  # a row; one that has words of its own is told by them
-        told = "__str__" in vars(type(one))
-        return str(one) if told else as_json(one._asdict(), otherwise)
-    if isinstance(one, Recollection):
-        return recollection_fields(one)
-    if is_dataclass(one) and type(one).__module__.startswith("langmem_tiers."):
-        return {each.name: as_json(getattr(one, each.name), otherwise) for each in fields(one)}
-    return otherwise(one)
+def _record_as_json(value: Any, otherwise: Callable[[Any], str]) -> Any:
+    if hasattr(value, "_asdict"):  # a row; one that has words of its own is told by them
+        has_words = "__str__" in vars(type(value))
+        return str(value) if has_words else as_json(value._asdict(), otherwise)
+    if isinstance(value, Recollection):
+        return recollection_fields(value)
+    if is_dataclass(value) and type(value).__module__.startswith("langmem_tiers."):
+        return {each.name: as_json(getattr(value, each.name), otherwise) for each in fields(value)}
+    return otherwise(value)
 
 
 class Destination(NamedTuple):

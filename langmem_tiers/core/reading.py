@@ -47,7 +47,7 @@ def strip_invisible(text: str) -> str:
     """The text in its plain form (NFKC), without characters that are not seen."""
     if text.isascii() and not _CONTROL.search(text):
         return text
-    hidden = {ord(one): None for one in set(text) if is_invisible(one)}
+    hidden = {ord(character): None for character in set(text) if is_invisible(character)}
     return normalize("NFKC", text.translate(hidden))
 
 
@@ -87,9 +87,9 @@ def separate_characters(text: str) -> str:
     )
 
 
-def word_set(several: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """The words of a list that is divided by spaces."""
-    return frozenset(several.split())
+    return frozenset(text.split())
 
 
 LINE_LENGTH: Final = 160
@@ -123,8 +123,8 @@ def normalise(text: str) -> str:
 
     A question mark stays, as a question says something else.
     """
-    said = " ".join(" ".join(map(_fold_word, text.split())).split())
-    return said.rstrip(_ENDS) or said
+    line = " ".join(" ".join(map(_fold_word, text.split())).split())
+    return line.rstrip(_ENDS) or line
 
 
 def fold_case(text: str) -> str:

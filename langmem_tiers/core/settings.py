@@ -75,19 +75,19 @@ def _model_name(value: object, key: str) -> str:
     )
 
 
-def _filters(given: object, key: str) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise ConfigurationError(f"{key} is a mapping of options, not {short(given)}")
-    checks.check_known(given, RECALL_OPTIONS, key)
-    return given
+def _filters(value: object, key: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{key} is a mapping of options, not {short(value)}")
+    checks.check_known(value, RECALL_OPTIONS, key)
+    return value
 
 
-def _tool_names(given: object, key: str) -> tuple[str, ...]:
-    if isinstance(given, Iterable) and not isinstance(given, str):
-        names = tuple(given)
-        if all(isinstance(one, str) for one in names):
+def _tool_names(value: object, key: str) -> tuple[str, ...]:
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        names = tuple(value)
+        if all(isinstance(name, str) for name in names):
             return names
-    raise ConfigurationError(f"{key} is a list of names, not {short(given)}")
+    raise ConfigurationError(f"{key} is a list of names, not {short(value)}")
 
 
 @record
@@ -230,10 +230,10 @@ class MemorySettings:
             MissingExtraError: without the `langchain` extra.
         """
         name = self.coordinator.embedding_model
-        found: Embeddings | None = _make_model(
+        model: Embeddings | None = _make_model(
             "langchain.embeddings", "init_embeddings", "embedding_model", name
         )
-        return found
+        return model
 
 
 def _make_model(module: str, function: str, key: str, name: str | None) -> Any:
@@ -276,14 +276,14 @@ def _variables(env: Mapping[str, str]) -> dict[str, Any]:
     """What the environment sets, as a file would say it."""
     named: Mapping[Any, Any] = env
     ours = {
-        one: text
-        for one, text in named.items()
-        if isinstance(one, str) and isinstance(text, str) and text
+        name: text
+        for name, text in named.items()
+        if isinstance(name, str) and isinstance(text, str) and text
     }
-    given = {name.lower(): text for name, text in ours.items() if name.startswith(PREFIX)}
+    variables = {name.lower(): text for name, text in ours.items() if name.startswith(PREFIX)}
     document: dict[str, Any] = {}
-    for name, text in sorted(given.items()):
-        if any(one.startswith(f"{name}__") for one in given):
+    for name, text in sorted(variables.items()):
+        if any(other.startswith(f"{name}__") for other in variables):
             raise ConfigurationError(
                 f"{name.upper()} is given as a whole and in parts: give it in one way, else one "
                 "of the two would be lost"
@@ -309,16 +309,16 @@ def _apply_source(settings: MemorySettings, document: object, origin: str) -> Me
     try:
         sections = _checked_part(document, "the document", ["memory"]).get("memory")
         changed = {
-            name: _section(getattr(settings, name), given, f"memory.{name}")
-            for name, given in _checked_part(sections, "memory", _field_names(settings)).items()
+            name: _section(getattr(settings, name), values, f"memory.{name}")
+            for name, values in _checked_part(sections, "memory", _field_names(settings)).items()
         }
     except ConfigurationError as error:
         raise ConfigurationError(f"{error} ({origin})") from error
     return dataclasses.replace(settings, **changed)
 
 
-def _section(section: Any, given: object, where: str) -> Any:
-    values = _checked_part(given, where, _field_names(section))
+def _section(section: Any, source: object, where: str) -> Any:
+    values = _checked_part(source, where, _field_names(section))
     try:
         return dataclasses.replace(section, **values)
     except ConfigurationError as error:  # it begins with the key
@@ -326,16 +326,16 @@ def _section(section: Any, given: object, where: str) -> Any:
 
 
 def _field_names(settings: Any) -> list[str]:
-    return [one.name for one in dataclasses.fields(settings)]
+    return [field.name for field in dataclasses.fields(settings)]
 
 
-def _checked_part(given: object, where: str, known: Sequence[str]) -> Mapping[str, Any]:
+def _checked_part(values: object, where: str, names: Sequence[str]) -> Mapping[str, Any]:
     """What stands there, if it is a mapping of known keys, or nothing."""
-    if given is None:
+    if values is None:
         return {}
-    if not isinstance(given, Mapping):
+    if not isinstance(values, Mapping):
         raise ConfigurationError(
-            f"{where} holds {', '.join(known)}, each with a value: {short(given)}"
+            f"{where} holds {', '.join(names)}, each with a value: {short(values)}"
         )
-    checks.check_known(given, known, where)
-    return given
+    checks.check_known(values, names, where)
+    return values

@@ -48,11 +48,11 @@ def _both_ways(
 ) -> tuple[Callable[P, V], Callable[P, Awaitable[V]]]:
     """Two functions that do what asks a model: one that blocks, and one that is awaited."""
 
-    def call(*given: P.args, **options: P.kwargs) -> V:
-        return run_sync(asking("invoke", *given, **options))
+    def call(*args: P.args, **options: P.kwargs) -> V:
+        return run_sync(asking("invoke", *args, **options))
 
-    async def acall(*given: P.args, **options: P.kwargs) -> V:
-        return await run_async(asking("ainvoke", *given, **options))
+    async def acall(*args: P.args, **options: P.kwargs) -> V:
+        return await run_async(asking("ainvoke", *args, **options))
 
     return call, acall
 
@@ -107,16 +107,16 @@ def _ask_once(
     raw = _MessageRecorder()
     config = merge_configs({}, {"tags": ["nostream"], "callbacks": [raw]})
     try:
-        said = yield getattr(model.with_structured_output(schema), way)(messages, config)
+        result = yield getattr(model.with_structured_output(schema), way)(messages, config)
     except Exception as error:
         _check_refusal(raw.message, error)
         if raw.message is None and not isinstance(error, _MALFORMED):
             raise _provider_error(error) from error
         return error
-    if said is None:
+    if result is None:
         _check_refusal(raw.message)
     try:
-        answer = schema.model_validate(said)
+        answer = schema.model_validate(result)
         check(answer)
     except (*_MALFORMED, InvalidInputError) as error:
         return error
@@ -147,12 +147,12 @@ def make_askers(
     """
     checked_model(model)
 
-    def asking(way: _Method, /, *given: P.args, **options: P.kwargs) -> Work[V]:
+    def asking(way: _Method, /, *args: P.args, **options: P.kwargs) -> Work[V]:
         read = []
-        for one in requests(*given, **options):
-            answer = yield from _ask_twice(way, model, schema, one.messages(), one.read)
-            read.append(one.read(answer))
-        return made(read, *given, **options)
+        for request in requests(*args, **options):
+            answer = yield from _ask_twice(way, model, schema, request.messages(), request.read)
+            read.append(request.read(answer))
+        return made(read, *args, **options)
 
     return _both_ways(asking)
 
@@ -162,11 +162,11 @@ def make_asker(
 ) -> tuple[Callable[P, V], Callable[P, Awaitable[V]]]:
     """Two functions that ask a model once; see `ways_to_ask`."""
 
-    def requests(*given: P.args, **options: P.kwargs) -> list[ModelRequest[T, V]]:
-        return [request(*given, **options)]
+    def requests(*args: P.args, **options: P.kwargs) -> list[ModelRequest[T, V]]:
+        return [request(*args, **options)]
 
-    def made(several: list[V], /, *_: P.args, **__: P.kwargs) -> V:
-        return several[0]
+    def made(results: list[V], /, *_: P.args, **__: P.kwargs) -> V:
+        return results[0]
 
     return make_askers(model, schema, requests, made)
 
@@ -228,11 +228,13 @@ def _provider_error(error: Exception) -> ModelError:
 
 def _describe_problem(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        found = error.errors(include_url=False, include_context=False)
-        said = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in found)
+        errors = error.errors(include_url=False, include_context=False)
+        text = "; ".join(
+            f"{'.'.join(map(str, error['loc'])) or 'it'}: {error['msg']}" for error in errors
+        )
     else:
-        said = str(error)
-    return f"{said.strip():.{_PROBLEM_LENGTH}}."
+        text = str(error)
+    return f"{text.strip():.{_PROBLEM_LENGTH}}."
 
 
 def _refusal_text(raw: object) -> str | None:
@@ -240,11 +242,11 @@ def _refusal_text(raw: object) -> str | None:
     if not isinstance(raw, AIMessage):
         return None
     blocks = raw.content if isinstance(raw.content, list) else []
-    said = [raw.additional_kwargs.get("refusal")]
-    said += [one.get("refusal") for one in blocks if isinstance(one, dict)]
-    if spoken := next((one for one in said if one), None):
+    refusals = [raw.additional_kwargs.get("refusal")]
+    refusals += [block.get("refusal") for block in blocks if isinstance(block, dict)]
+    if spoken := next((text for text in refusals if text), None):
         return f" ({spoken})"
     ends = (
-        raw.response_metadata.get(one) for one in ("finish_reason", "stop_reason", "stopReason")
+        raw.response_metadata.get(name) for name in ("finish_reason", "stop_reason", "stopReason")
     )
-    return "" if any(str(one).lower() in _REFUSAL_REASONS for one in ends) else None
+    return "" if any(str(end).lower() in _REFUSAL_REASONS for end in ends) else None

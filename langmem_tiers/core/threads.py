@@ -146,12 +146,12 @@ def gather_before(
     until = None if seconds is None else monotonic() + seconds
     futures = [daemons.submit(call) for call in calls]
     try:
-        for one in futures:
+        for future in futures:
             with suppress(TimeoutError):
-                one.exception(None if until is None else max(0.0, until - monotonic()))
+                future.exception(None if until is None else max(0.0, until - monotonic()))
     finally:
-        done = {one for one in futures if not one.cancel() and one.done()}
-    return [one.result() if one in done else late() for one in futures]
+        done = {future for future in futures if not future.cancel() and future.done()}
+    return [future.result() if future in done else late() for future in futures]
 
 
 async def agather_before(
@@ -163,13 +163,13 @@ async def agather_before(
     """What each call returned, or `late` for one that was not done in time."""
     free = asyncio.Semaphore(at_once)
 
-    async def one(call: Callable[[], Awaitable[T]]) -> T:
+    async def limited(call: Callable[[], Awaitable[T]]) -> T:
         async with free:
             return await call()
 
     if not calls:
         return []
-    tasks = [asyncio.create_task(one(call)) for call in calls]
+    tasks = [asyncio.create_task(limited(call)) for call in calls]
     try:
         done, _ = await asyncio.wait(tasks, timeout=seconds)
     finally:
@@ -178,14 +178,14 @@ async def agather_before(
     return [task.result() if task in done else late() for task in tasks]
 
 
-async def call_async(verb: Any, *given: Any, daemons: DaemonPool | None = None) -> Any:
+async def call_async(verb: Any, *args: Any, daemons: DaemonPool | None = None) -> Any:
     """What a function answers; one that blocks does so in a thread, of these if any are given."""
     if inspect.iscoroutinefunction(verb):
-        return await verb(*given)
+        return await verb(*args)
     if daemons is None:
-        answer = await asyncio.to_thread(verb, *given)
+        answer = await asyncio.to_thread(verb, *args)
     else:
-        answer = await asyncio.wrap_future(daemons.submit(partial(verb, *given)))
+        answer = await asyncio.wrap_future(daemons.submit(partial(verb, *args)))
     if isinstance(answer, Future):
         return await asyncio.wrap_future(answer)
     return await answer if inspect.isawaitable(answer) else answer

@@ -59,16 +59,16 @@ def traced(run_type: RunType) -> Callable[[Verb], Verb]:
             )(verb)
 
         @wraps(verb)
-        def call(self: Any, *given: Any, **options: Any) -> Any:
+        def call(self: Any, *args: Any, **options: Any) -> Any:
             if is_tracing():
-                return run()(self, *given, langsmith_extra=_extra(self, name), **options)
-            return verb(self, *given, **options)
+                return run()(self, *args, langsmith_extra=_extra(self, name), **options)
+            return verb(self, *args, **options)
 
         @wraps(verb)
-        async def acall(self: Any, *given: Any, **options: Any) -> Any:
+        async def acall(self: Any, *args: Any, **options: Any) -> Any:
             if is_tracing():
-                return await run()(self, *given, langsmith_extra=_extra(self, name), **options)
-            return await verb(self, *given, **options)
+                return await run()(self, *args, langsmith_extra=_extra(self, name), **options)
+            return await verb(self, *args, **options)
 
         return cast("Verb", acall if awaited else call)
 
@@ -84,15 +84,15 @@ def trace_recall(
     from langsmith import trace
 
     with trace(name, "retriever", inputs=_inputs(asked), **_run_metadata(coordinator)) as run:
-        found = yield from flow
-        run.end(outputs={"output": _outputs(found)})
-        return found
+        result = yield from flow
+        run.end(outputs={"output": _outputs(result)})
+        return result
 
 
 def is_tracing() -> bool:
     """Whether runs are traced here; LangSmith is loaded only if its variables say so."""
-    told = map(os.environ.get, _VARIABLES)
-    if "langsmith.run_helpers" not in sys.modules and "true" not in told:
+    flags = map(os.environ.get, _VARIABLES)
+    if "langsmith.run_helpers" not in sys.modules and "true" not in flags:
         return False
     from langsmith.utils import tracing_is_enabled
 
@@ -120,47 +120,49 @@ def _run_metadata(coordinator: Any) -> dict[str, Any]:
     return {"metadata": scope}
 
 
-def _inputs(given: Mapping[str, Any]) -> dict[str, Any]:
+def _inputs(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What was given, less what was left out, and vectors."""
     return {
-        name: _run_json(one)
-        for name, one in given.items()
-        if one is not None and not (isinstance(one, tuple) and not one) and name != "embedding"
+        name: _run_json(value)
+        for name, value in arguments.items()
+        if value is not None
+        and not (isinstance(value, tuple) and not value)
+        and name != "embedding"
     }
 
 
 def _outputs(answer: Any) -> Any:
     """The answer; of lists of recollections, all of theirs."""
-    nested = isinstance(answer, list) and any(isinstance(one, list) for one in answer)
-    return _run_json([one for each in answer for one in each] if nested else answer)
+    nested = isinstance(answer, list) and any(isinstance(item, list) for item in answer)
+    return _run_json([memory for each in answer for memory in each] if nested else answer)
 
 
-def _run_json(one: Any) -> Any:
+def _run_json(value: Any) -> Any:
     """As JSON that reads well.
 
     What is not known is named by its type and not looked into: it may hold a key or a vector, or be
     an iterator, which can be read but once.
     """
-    if isinstance(one, list):
-        return [_run_json(each) for each in one]
-    return _document(one) if isinstance(one, Recollection) else as_json(one, _display_name)
+    if isinstance(value, list):
+        return [_run_json(each) for each in value]
+    return _document(value) if isinstance(value, Recollection) else as_json(value, _display_name)
 
 
-def _document(one: Recollection) -> dict[str, Any]:
+def _document(memory: Recollection) -> dict[str, Any]:
     """In the shape that LangSmith shows as a document."""
-    metadata = recollection_fields(one)
+    metadata = recollection_fields(memory)
     page = metadata.pop("content")
     return {"page_content": page, "type": "Document", "metadata": metadata}
 
 
-def _display_name(one: Any) -> str:
+def _display_name(value: Any) -> str:
     """What it is called; of a chat model its class and the model that it asks, and no key."""
     from langchain_core.language_models import BaseChatModel  # loaded where runs are traced alone
 
-    if isinstance(one, BaseException):
-        return "".join(traceback.format_exception_only(one)).strip()
-    named = type(one).__name__
-    if isinstance(one, BaseChatModel):
-        asks = getattr(one, "model_name", None) or getattr(one, "model", None)
+    if isinstance(value, BaseException):
+        return "".join(traceback.format_exception_only(value)).strip()
+    named = type(value).__name__
+    if isinstance(value, BaseChatModel):
+        asks = getattr(value, "model_name", None) or getattr(value, "model", None)
         return f"{named}({asks})" if isinstance(asks, str) else named
-    return str(getattr(one, "__name__", named)) if callable(one) else named
+    return str(getattr(value, "__name__", named)) if callable(value) else named

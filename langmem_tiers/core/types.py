@@ -89,28 +89,28 @@ class MemoryType:
         boost = f"the boost of memory type {short(name)}"
         checks.checked_number(self.boost, boost, 0, _MAX_BOOST, but=(0,))
 
-    def fields(self, content: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def fields(self, content: str, own: Mapping[str, Any]) -> dict[str, Any]:
         """The fields given, over what the extractor finds in the content.
 
         Raises:
             InvalidInputError: if the extractor returns no mapping. What it raises passes through.
         """
-        found = self.extract(content, dict(given)) if self.extract else {}
-        if not isinstance(found, Mapping):
+        extracted = self.extract(content, dict(own)) if self.extract else {}
+        if not isinstance(extracted, Mapping):
             raise InvalidInputError(
                 f"the extractor of memory type {short(self.name)} returns a mapping of fields, "
-                f"not {short(found)}"
+                f"not {short(extracted)}"
             )
-        return {**found, **given}
+        return {**extracted, **own}
 
-    def kept_for(self, user_id: str | None, told: object = None) -> bool:
+    def kept_for(self, user_id: str | None, personal: object = None) -> bool:
         """Whether a memory is to be its user's own: as told, else as the type says.
 
         Raises:
             InvalidInputError: if it is to be, and no user is named.
         """
-        own = self.personal if told is None else checks.checked_flag(told, "personal")
-        if told and user_id is None:
+        own = self.personal if personal is None else checks.checked_flag(personal, "personal")
+        if personal and user_id is None:
             raise InvalidInputError("whose is it to be? Name the user: MemoryContext(…, user_id=…)")
         return own
 
@@ -124,8 +124,8 @@ class MemoryType:
         if self.score is None:
             return memory.match
         score = self.score(memory, query)
-        given = f"what the scorer of memory type {short(self.name)} returns"
-        return float(checks.checked_number(score, given, 0, 1))
+        subject = f"what the scorer of memory type {short(self.name)} returns"
+        return float(checks.checked_number(score, subject, 0, 1))
 
 
 # Five types name no tier in their specification: they outlive their session and prove themselves
@@ -160,7 +160,7 @@ BUILT_IN: tuple[MemoryType, ...] = (
     # What failed, and worked later. It holds the arguments of calls, which may be a user's words.
     MemoryType(name=ATTEMPT, tier=Tier.WORKING, title="Attempts"),
 )
-_BUILT_IN_BY_NAME = {one.name: one for one in BUILT_IN}
+_BUILT_IN_BY_NAME = {kind.name: kind for kind in BUILT_IN}
 
 
 class MemoryTypes:
@@ -186,8 +186,8 @@ class MemoryTypes:
         if types is BUILT_IN:  # as each coordinator of a graph begins
             self._types |= _BUILT_IN_BY_NAME
             return
-        for one in checks.checked_list(types, "types", "memory types"):
-            self.register(one)
+        for memory_type in checks.checked_list(types, "types", "memory types"):
+            self.register(memory_type)
 
     def register(self, memory_type: MemoryType, *, replace: bool = False) -> None:
         """Add a type, or with `replace` put it in the place of one that bears its name.
@@ -202,7 +202,7 @@ class MemoryTypes:
                 "or pass replace=True"
             )
         self._types[memory_type.name] = memory_type
-        self.scored = {name: one for name, one in self._types.items() if one.score is not None}
+        self.scored = {name: kind for name, kind in self._types.items() if kind.score is not None}
 
     def get(self, name: str) -> MemoryType:
         """The type of a name.
@@ -219,8 +219,8 @@ class MemoryTypes:
 
     def learned(self, name: str) -> bool:
         """Whether memories of a type tell how things are done, such as lessons and skills."""
-        known = self._types.get(name)
-        return known is not None and not known.personal
+        kind = self._types.get(name)
+        return kind is not None and not kind.personal
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._types

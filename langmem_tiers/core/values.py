@@ -58,23 +58,23 @@ def encode_value(value: Mapping[str, Any], bounds: Bounds | None = None) -> str:
 def content_of(value: Mapping[str, Any]) -> str:
     """The text of a value: its `content` or `text`, else all of it as JSON."""
     for name in ("content", "text"):
-        found = value.get(name)
-        if isinstance(found, str):
-            return found
+        text = value.get(name)
+        if isinstance(text, str):
+            return text
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def source_of(value: Mapping[str, Any]) -> str:
     """Where a memory comes from: `user` unless its value says otherwise."""
-    found = value.get("source")
-    return found if isinstance(found, str) else "user"
+    source = value.get("source")
+    return source if isinstance(source, str) else "user"
 
 
 def trust_of(value: Mapping[str, Any]) -> float:
     """How far a memory is trusted, in 0…1: wholly, unless its value says otherwise."""
-    found = value.get("trust")
-    number = isinstance(found, int | float) and not isinstance(found, bool)
-    return float(found) if number and 0 <= found <= 1 else 1.0  # type: ignore[operator, arg-type]
+    trust = value.get("trust")
+    number = isinstance(trust, int | float) and not isinstance(trust, bool)
+    return float(trust) if number and 0 <= trust <= 1 else 1.0  # type: ignore[operator, arg-type]
 
 
 SMALL_TALK: Final = "small_talk"
@@ -202,15 +202,15 @@ def lexical_text(text: str) -> str:
     return _ENDLESS.sub(r"\g<0> ", text)
 
 
-def batches(several: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+def batches(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
     """As few batches as can hold all of these in order, of such a size at most, or of one each."""
     batch: list[T] = []
     held = 0
-    for one in several:
-        if batch and held + size(one) > most:
+    for item in items:
+        if batch and held + size(item) > most:
             yield batch
             batch, held = [], 0
-        batch.append(one)
-        held += size(one)
+        batch.append(item)
+        held += size(item)
     if batch:
         yield batch

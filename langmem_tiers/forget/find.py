@@ -22,13 +22,13 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import Place, decode_namespace
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.passages import Passages, Subject, first_word, sentences, words_of
-from langmem_tiers.forget.places import PLACES, MemoryRow, Scrubber, each_row
+from langmem_tiers.forget.places import PLACES, MemoryRow, Scrubber, filter_rows
 from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop
 
-Kind = Literal["key", "user", "subject", "tenant"]
+ForgetKind = Literal["key", "user", "subject", "tenant"]
 Sentence: TypeAlias = tuple[str, ...]
 """A sentence by its words."""
-Filed: TypeAlias = Sequence[tuple[ArchiveFile, list[ArchivedMemory]]]
+FileLines: TypeAlias = Sequence[tuple[ArchiveFile, list[ArchivedMemory]]]
 """Archive files, each with lines of it."""
 
 ARCHIVED: Final = "archived"
@@ -51,7 +51,7 @@ _OWN: Final = ("merged", "reinforced")
 # What is asked for
 
 
-class Under(NamedTuple):
+class KeyMeaning(NamedTuple):
     """What a key means somewhere; a row of memories_under_key after tenant and key."""
 
     tenant: str
@@ -69,15 +69,15 @@ class Under(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ForgetRequest:
     """A request to forget something, and the means to do it."""
 
     context: MemoryContext
-    kind: Kind
+    kind: ForgetKind
     name: str
     also: tuple[str, ...] = ()
     """Further names of a subject."""
-    under: tuple[Under, ...] = ()
+    under: tuple[KeyMeaning, ...] = ()
     """What the key means."""
     earlier: Mapping[int, str] = field(default_factory=dict)
     """What was forgotten by the same name before, of which a file may be left."""
@@ -130,15 +130,15 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ForgetScope:
     """The memories that go, or are suspect then."""
 
-    request: Request
+    request: ForgetRequest
     rows: Mapping[int, MemoryRow]
     """Memories of the database that are asked for or akin to these, by id."""
     lines: Sequence[MemoryRow]
     """What goes of archive files."""
-    files: Filed
+    files: FileLines
     """The files that hold something that goes, each with the lines that stay."""
     erased: Mapping[int, str]
     """The reason of each memory that goes, by its id."""
@@ -158,21 +158,23 @@ class Found:
         return sorted(self.erased)
 
 
-def read_files(archives: Sequence[ArchiveFile], files: Callable[[], ArchiveStorage]) -> Flow[Filed]:
+def read_files(
+    archives: Sequence[ArchiveFile], files: Callable[[], ArchiveStorage]
+) -> Flow[FileLines]:
     """Read what the files of a tenant hold. One that holds nothing alone any more may be gone.
 
     Raises:
         FileError (archive): if any other is missing, or one is not what was written.
         MissingExtraError: without the `archive` extra, if there is any.
     """
-    found = []
+    contents = []
     for file in archives:
-        lines = yield from off_loop(partial(_lines, files(), file), sys.maxsize)
-        found.append((file, lines))
-    return found
+        lines = yield from off_loop(partial(_read_lines, files(), file), sys.maxsize)
+        contents.append((file, lines))
+    return contents
 
 
-def _lines(files: ArchiveStorage, file: ArchiveFile) -> list[ArchivedMemory]:
+def _read_lines(files: ArchiveStorage, file: ArchiveFile) -> list[ArchivedMemory]:
     if not file.remaining and not files.exists(file.url):
         return []
     return files.read(file.url, file.checksum)
@@ -193,12 +195,14 @@ def row_of_line(line: ArchivedMemory, tenant: str, options: StoreOptions) -> Mem
     )
 
 
-def find(request: Request, filed: Filed) -> Flow[Found]:
+def find_scope(request: ForgetRequest, filed: FileLines) -> Flow[ForgetScope]:
     """Find the memories that go or are suspect then, with the lines of files."""
     lines = [row_of_line(line, request.tenant, request.options) for _, ls in filed for line in ls]
-    seeds, rows = yield from _seeds(request)
+    seeds, rows = yield from _find_seeds(request)
     seeds = {row.id: why for row in lines if (why := request.why(row)) is not None} | seeds
-    lineage = Lineage(rows, (yield from _add_kin(request.tenant, seeds, rows)), request.reaches)
+    lineage = Lineage(
+        rows, (yield from _load_lineage(request.tenant, seeds, rows)), request.reaches
+    )
 
     def going(erased: Collection[int]) -> list[MemoryRow]:
         here = [rows[id_] for id_ in erased if id_ in rows]
@@ -207,18 +211,18 @@ def find(request: Request, filed: Filed) -> Flow[Found]:
     first = dict(seeds)
     lineage.spread(first)
     related = first.keys() | lineage.below(first)
-    common = yield from _common(request.tenant, going(related), related)
+    common = yield from _common_sentences(request.tenant, going(related), related)
     erased, suspect = closure(
-        seeds, lineage, lambda erased: _passages(request, going(erased), common)
+        seeds, lineage, lambda erased: _passages_of(request, going(erased), common)
     )
-    return Found(
+    return ForgetScope(
         request=request,
         rows=rows,
         lines=[row for row in lines if row.id in erased],
         files=[
-            (file, [line for line in several if line.id not in erased])
-            for file, several in filed
-            if any(line.id in erased for line in several)
+            (file, [line for line in stored_lines if line.id not in erased])
+            for file, stored_lines in filed
+            if any(line.id in erased for line in stored_lines)
         ],
         erased=erased,
         suspect=suspect,
@@ -226,7 +230,7 @@ def find(request: Request, filed: Filed) -> Flow[Found]:
     )
 
 
-def _seeds(request: Request) -> Flow[tuple[dict[int, str], dict[int, MemoryRow]]]:
+def _find_seeds(request: ForgetRequest) -> Flow[tuple[dict[int, str], dict[int, MemoryRow]]]:
     """Find what is asked for: why, by id, and what of it is in the database."""
     tenant, user, subject = request.tenant, request.user, request.subject
     seeds: dict[int, str] = dict(request.earlier)
@@ -238,13 +242,13 @@ def _seeds(request: Request) -> Flow[tuple[dict[int, str], dict[int, MemoryRow]]
             seeds[row.id] = why
         return why is not None
 
-    meant = yield from each_row("memories", tenant, is_meant, user=user)
+    meant = yield from filter_rows("memories", tenant, is_meant, user=user)
     if subject is not None:
-        waiting = yield from each_row(
+        waiting = yield from filter_rows(
             "intentions", tenant, lambda row: subject.is_named_among(row.awaited)
         )
         texts_of = PLACES["archived"].texts_of
-        archived = yield from each_row(
+        archived = yield from filter_rows(
             "archived", tenant, lambda row: subject.is_named_among(texts_of(row))
         )
         seeds = {
@@ -258,7 +262,7 @@ def _seeds(request: Request) -> Flow[tuple[dict[int, str], dict[int, MemoryRow]]
     return seeds, {row.id: row for row in meant}
 
 
-class Kin(NamedTuple):
+class DerivedEdge(NamedTuple):
     """That a memory came from another one; a row of kin."""
 
     id: int
@@ -267,20 +271,22 @@ class Kin(NamedTuple):
     kind: str | None
 
 
-def _add_kin(tenant: str, seeds: Iterable[int], rows: dict[int, MemoryRow]) -> Flow[list[Kin]]:
+def _load_lineage(
+    tenant: str, seeds: Iterable[int], rows: dict[int, MemoryRow]
+) -> Flow[list[DerivedEdge]]:
     """Find all that came from these and what these came from, and so on; add them to `rows`."""
-    kin: dict[tuple[int, int], Kin] = {}
+    kin: dict[tuple[int, int], DerivedEdge] = {}
     seen: set[int] = set()
     rest = set(seeds)
     while rest:
         ids = {"tenant": tenant, "ids": sorted(rest)}
         unknown = {"tenant": tenant, "ids": sorted(rest - rows.keys())}
-        edges, found = yield Query((Call("kin", ids), Call("memories_by_id", unknown)))
-        rows |= {row[0]: MemoryRow(*row) for row in found}
-        several = [Kin(*edge) for edge in edges]
-        kin |= {(edge.id, edge.source): edge for edge in several}
+        edges, rows_found = yield Query((Call("kin", ids), Call("memories_by_id", unknown)))
+        rows |= {row[0]: MemoryRow(*row) for row in rows_found}
+        new_edges = [DerivedEdge(*edge) for edge in edges]
+        kin |= {(edge.id, edge.source): edge for edge in new_edges}
         seen |= rest
-        rest = {id_ for edge in several for id_ in (edge.id, edge.source)} - seen
+        rest = {id_ for edge in new_edges for id_ in (edge.id, edge.source)} - seen
     return list(kin.values())
 
 
@@ -290,14 +296,14 @@ class Lineage:
     def __init__(
         self,
         rows: Mapping[int, MemoryRow],
-        kin: Iterable[Kin],
+        kin: Iterable[DerivedEdge],
         within: Callable[[MemoryRow], bool] = lambda _: True,
     ) -> None:
         """`within` says of what lives on in one that goes whether it may go along."""
         self.rows = rows
         self._within = within
-        self._came = defaultdict[int, list[Kin]](list)
-        self._became = defaultdict[int, list[Kin]](list)
+        self._came = defaultdict[int, list[DerivedEdge]](list)
+        self._became = defaultdict[int, list[DerivedEdge]](list)
         for edge in kin:
             self._came[edge.id].append(edge)
             self._became[edge.source].append(edge)
@@ -317,13 +323,13 @@ class Lineage:
 
     def below(self, erased: Iterable[int]) -> set[int]:
         """Find all that came from these, directly or not."""
-        found: set[int] = set()
+        descendants: set[int] = set()
         rest = list(erased)
         while rest:
-            new = {edge.id for edge in self._became[rest.pop()]} - found
-            found |= new
+            new = {edge.id for edge in self._became[rest.pop()]} - descendants
+            descendants |= new
             rest += new
-        return found
+        return descendants
 
     def _twins(self, id_: int) -> Iterator[int]:
         """Find what says the same as a memory, as moves said: merged with it, or promoted to it."""
@@ -349,32 +355,34 @@ def closure(
     while True:
         lineage.spread(erased)
         below = sorted((lineage.below(erased) & lineage.rows.keys()) - erased.keys())
-        said = passages(erased)
-        repeats = [id_ for id_ in below if said.repeated_in(content_of(lineage.rows[id_].value))]
+        forgotten = passages(erased)
+        repeats = [
+            id_ for id_ in below if forgotten.repeated_in(content_of(lineage.rows[id_].value))
+        ]
         if not repeats:
             return erased, dict.fromkeys(below, UNTOUCHED)
         erased |= dict.fromkeys(repeats, REPEATS)
 
 
-def _common(
+def _common_sentences(
     tenant: str, going: Sequence[MemoryRow], kin: Collection[int]
 ) -> Flow[frozenset[Sentence]]:
     """Find the sentences of what may go that others say by themselves."""
     theirs = {tuple(words_of(part)) for row in going for t in row.texts for part in sentences(t)}
     begin = {sentence[0] for sentence in theirs if sentence}
-    found: set[Sentence] = set()
+    shared: set[Sentence] = set()
 
     def see(row: MemoryRow) -> None:
         if row.id not in kin:
             parts = (part for part in sentences(content_of(row.value)) if first_word(part) in begin)
-            found.update(theirs.intersection(tuple(words_of(part)) for part in parts))
+            shared.update(theirs.intersection(tuple(words_of(part)) for part in parts))
 
-    yield from each_row("memories", tenant, see)
-    return frozenset(found)
+    yield from filter_rows("memories", tenant, see)
+    return frozenset(shared)
 
 
-def _passages(
-    request: Request, gone: Sequence[MemoryRow], common: Collection[Sentence]
+def _passages_of(
+    request: ForgetRequest, gone: Sequence[MemoryRow], common: Collection[Sentence]
 ) -> Passages:
     """Return what all of these say, and others do not."""
     keys = {row.key for row in gone} | {row.key for row in request.under}
@@ -384,39 +392,39 @@ def _passages(
 # What else holds any of it
 
 
-def traces(found: Found) -> Flow[Scrubber]:
+def find_traces(scope: ForgetScope) -> Flow[Scrubber]:
     """Find the rows that go with what goes, or stay without it."""
-    request, tenant = found.request, found.request.tenant
+    request, tenant = scope.request, scope.request.tenant
     turns: frozenset[str] = frozenset()
     if request.user is not None:
         whose = {"tenant": tenant, "user": request.user}
         (rows,) = yield Query((Call("turns_of_user", whose),))
         turns = frozenset(turn for (turn,) in rows)
-    users = {row.user_id for row in found.forgotten}
+    users = {row.user_id for row in scope.forgotten}
     scrubber = Scrubber(
-        erased=frozenset(found.erased),
-        suspect=found.suspect,
-        passages=_passages(request, found.forgotten, found.common),
+        erased=frozenset(scope.erased),
+        suspect=scope.suspect,
+        passages=_passages_of(request, scope.forgotten, scope.common),
         user=request.user,
         turns=turns,
         owner=next(iter(users)) if len(users) == 1 and request.subject is None else None,
-        places=request.places.union((row.namespace, row.key) for row in found.forgotten),
+        places=request.places.union((row.namespace, row.key) for row in scope.forgotten),
     )
-    yield from each_row("events", tenant, scrubber.add_event)
-    scrubber.states = yield from each_row("states", tenant, scrubber.is_state_gone)
-    scrubber.recalls = yield from each_row("recalls", tenant, scrubber.is_recall_gone)
-    yield from each_row("intentions", tenant, scrubber.add_waiting)
+    yield from filter_rows("events", tenant, scrubber.add_event)
+    scrubber.states = yield from filter_rows("states", tenant, scrubber.is_state_gone)
+    scrubber.recalls = yield from filter_rows("recalls", tenant, scrubber.is_recall_gone)
+    yield from filter_rows("intentions", tenant, scrubber.add_waiting)
     if request.subject is not None:
-        scrubber.shown = yield from each_row("exposures", tenant, scrubber.is_shown_gone)
-    yield from each_row("memories", tenant, scrubber.add_memory)
-    yield from each_row("audit", tenant, scrubber.add_logged)
+        scrubber.shown = yield from filter_rows("exposures", tenant, scrubber.is_shown_gone)
+    yield from filter_rows("memories", tenant, scrubber.add_memory)
+    yield from filter_rows("audit", tenant, scrubber.add_logged)
     return scrubber
 
 
-def threads(found: Found, gone: Scrubber) -> Flow[dict[str, str]]:
+def find_threads(scope: ForgetScope, gone: Scrubber) -> Flow[dict[str, str]]:
     """Find the threads where it was said or shown, each with why it is named."""
-    tenant = found.request.tenant
-    whose = {"tenant": tenant, "ids": found.ids, "user": found.request.user}
+    tenant = scope.request.tenant
+    whose = {"tenant": tenant, "ids": scope.ids, "user": scope.request.user}
     (shown,) = yield Query((Call("sessions_shown", whose),))
     why = {thread_name(tenant): "cycles of consolidation may name it"}
     why |= {thread: "a run was shown it there" for (thread,) in shown}
@@ -424,6 +432,6 @@ def threads(found: Found, gone: Scrubber) -> Flow[dict[str, str]]:
     why |= {gone.sessions[turn]: "a turn of it kept it" for turn in turned}
     states = (row.session for row in gone.states)
     why |= {thread: "its conversation holds it" for thread in states if thread is not None}
-    said = (row.session or row.value.get("session_id") for row in found.forgotten)
-    why |= {thread: "it was said there" for thread in said if thread and isinstance(thread, str)}
+    spoken = (row.session or row.value.get("session_id") for row in scope.forgotten)
+    why |= {thread: "it was said there" for thread in spoken if thread and isinstance(thread, str)}
     return dict(sorted(why.items()))

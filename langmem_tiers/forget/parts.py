@@ -26,12 +26,12 @@ try:
 except ImportError:  # Windows removes no open file, so none has to be locked
     fcntl = None  # type: ignore[assignment]
 
-_NAMED: Final = re.compile(r".+\.[0-9a-f]{32}\.part", re.DOTALL)
+_PART_NAME: Final = re.compile(r".+\.[0-9a-f]{32}\.part", re.DOTALL)
 """The names of the files: the database may be told of any path, and no other file is touched."""
 _OPENS: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
-class Part(NamedTuple):
+class UnfinishedExport(NamedTuple):
     """An export that was begun; a row of exports, the columns are in this order."""
 
     tenant: str
@@ -49,73 +49,75 @@ class Part(NamedTuple):
         return f"{printable_line(self.path)} on {printable_line(self.machine)}"
 
 
-def part_of(path: Path) -> Path:
+def part_path(path: Path) -> Path:
     """Return the place for what will be named as `path` once it is whole."""
     return path.absolute().with_name(f"{path.name}.{uuid4().hex}.part")
 
 
-def lock(descriptor: int) -> None:
+def lock_file(descriptor: int) -> None:
     """Hold a file for as long as the descriptor is open."""
     if fcntl is not None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def begin(tenant: str, path: Path, now: datetime) -> Flow[None]:
+def begin_export(tenant: str, path: Path, now: datetime) -> Flow[None]:
     """Note that an export is written into a file, which is locked and still empty."""
     params = {"tenant": tenant, "part": str(path), "machine": platform.node(), "now": now}
     yield Query((Call("begin_export", params),), commit=True)
 
 
-def end(tenant: str, path: Path) -> Flow[None]:
+def end_export(tenant: str, path: Path) -> Flow[None]:
     """Note that no file is left under that name."""
     yield Query((Call("end_export", {"tenant": tenant, "part": str(path)}),), commit=True)
 
 
-def left(tenant: str | None) -> Flow[list[Part]]:
+def list_unfinished(tenant: str | None) -> Flow[list[UnfinishedExport]]:
     """Find the files that exports left, of a tenant or of all tenants in sight.
 
     Files of other machines are among them, unless this one sees them and somebody writes them.
     """
-    parts = [Part(*row) for row in (yield from rows_of("exports", tenant=tenant))]
-    there: list[Part] = yield from call_blocking(lambda: [one for one in parts if _is_left(one)])
+    parts = [UnfinishedExport(*row) for row in (yield from rows_of("exports", tenant=tenant))]
+    there: list[UnfinishedExport] = yield from call_blocking(
+        lambda: [part for part in parts if _is_unfinished(part)]
+    )
     return there
 
 
-def clean(tenant: str) -> Flow[list[Part]]:
+def remove_unfinished(tenant: str) -> Flow[list[UnfinishedExport]]:
     """Remove the files that a tenant's exports left here; return those left otherwise.
 
     Those are on other machines, or another account's.
     """
     elsewhere = []
-    for one in [Part(*row) for row in (yield from rows_of("exports", tenant=tenant))]:
-        if (yield from call_blocking(partial(_is_gone, one))):
-            yield from end(tenant, Path(one.path))
-        elif (yield from call_blocking(partial(_is_left, one))):
-            elsewhere.append(one)
+    for part in [UnfinishedExport(*row) for row in (yield from rows_of("exports", tenant=tenant))]:
+        if (yield from call_blocking(partial(_remove_unused, part))):
+            yield from end_export(tenant, Path(part.path))
+        elif (yield from call_blocking(partial(_is_unfinished, part))):
+            elsewhere.append(part)
     return elsewhere
 
 
-def _is_left(part: Part) -> bool:
+def _is_unfinished(part: UnfinishedExport) -> bool:
     path = Path(part.path)
-    if not _is_there(path):
+    if not _exists(path):
         return not part.is_here
-    with _unused(path) as found:
-        return found is not None
+    with _lock_unused(path) as descriptor:
+        return descriptor is not None
 
 
-def _is_gone(part: Part) -> bool:
+def _remove_unused(part: UnfinishedExport) -> bool:
     """Remove a file of ours that nobody writes, and tell whether it is gone."""
     path = Path(part.path)
-    if not _is_there(path):
+    if not _exists(path):
         return part.is_here
     own: int = getattr(os, "geteuid", lambda: 0)()  # Windows knows no owners by number
-    with _unused(path) as found:
-        if found is not None and os.fstat(found).st_uid == own:
+    with _lock_unused(path) as descriptor:
+        if descriptor is not None and os.fstat(descriptor).st_uid == own:
             path.unlink(missing_ok=True)
-        return not _is_there(path)
+        return not _exists(path)
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     """Tell whether there is anything at a path; True where nobody lets us know."""
     try:
         path.lstat()
@@ -127,14 +129,14 @@ def _is_there(path: Path) -> bool:
 
 
 @contextmanager
-def _unused(path: Path) -> Iterator[int | None]:
+def _lock_unused(path: Path) -> Iterator[int | None]:
     """Hold the file of an export, if it is there and nobody writes it."""
     descriptor, held = None, False
     with suppress(OSError):
-        if _NAMED.fullmatch(path.name) and stat.S_ISREG(path.lstat().st_mode):
+        if _PART_NAME.fullmatch(path.name) and stat.S_ISREG(path.lstat().st_mode):
             descriptor = os.open(path, _OPENS)
             if stat.S_ISREG(os.fstat(descriptor).st_mode):  # it may be another one by now
-                lock(descriptor)
+                lock_file(descriptor)
                 held = True
     try:
         yield descriptor if held else None

@@ -24,82 +24,86 @@ _LEFT_OUT: Final = frozenset((*range(10, 37), *range(200, 255)))
 and accents. The classes between and before them are letters of other scripts."""
 _SHORTEST: Final = 3
 """The fewest letters that two near words have in common."""
-_LONG: Final = 6
+_LONG_WORD: Final = 6
 """The length from which on a word may differ in its last two letters, not one: our own choice."""
 _ENDING: Final = 3
 """The most letters by which a near word may be longer: our own choice."""
-_RUN: Final = 7
+_REPEAT_WORDS: Final = 7
 """Words in a row that repeat a text, whatever is around them: our own choice."""
-_INSIDE: Final = 4
+_PART_WORDS: Final = 4
 """Words that a text must have to count as a part of another one: our own choice."""
 _SENTENCE_WORDS, _SENTENCE_LETTERS = 3, 12
 """What of a sentence is enough to be sought in other texts: so many words, or so many letters."""
 _WORD: Final = re.compile(r"[^\W_]+")
 _ENDS: Final = re.compile(r"(?<=[.!?…\u3002\uff01\uff1f])\s+|\n+")
 _TOKEN: Final = re.compile(r"[^\s\"'()\[\]{},;]+")
-_TELLING: Final = 8
+_DISTINCTIVE_KEY: Final = 8
 """Characters of a key that, if not all of them are letters, means nothing else."""
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """A text without case."""
     return text.lower() if text.isascii() else separate_characters(text).casefold()
 
 
 def words_of(text: str) -> list[str]:
     """The words of a text in order: its letters and digits, without case."""
-    return _WORD.findall(folded(text))
+    return _WORD.findall(fold_text(text))
 
 
 def first_word(text: str) -> str | None:
     """The first of them."""
-    found = _WORD.search(folded(text))
-    return None if found is None else found[0]
+    match = _WORD.search(fold_text(text))
+    return None if match is None else match[0]
 
 
-def bare(text: str) -> str:
+def strip_accents(text: str) -> str:
     """Return a text without case, accents and points."""
     if text.isascii():
         return text.lower()
-    marked = normalize("NFD", folded(text))
-    return normalize("NFC", "".join(one for one in marked if combining(one) not in _LEFT_OUT))
+    marked = normalize("NFD", fold_text(text))
+    return normalize(
+        "NFC", "".join(character for character in marked if combining(character) not in _LEFT_OUT)
+    )
 
 
-def bare_words(text: str) -> list[str]:
+def name_words(text: str) -> list[str]:
     """Return the words of a name in order, as names are compared."""
-    return _WORD.findall(bare(text))
+    return _WORD.findall(strip_accents(text))
 
 
 sentences: Final = partial(split_sentences, ends=_ENDS)
 """Takes a text apart into its sentences and lines, as they are written."""
 
 
-def is_telling(said: Sequence[str]) -> bool:
+def is_distinctive(sentence_words: Sequence[str]) -> bool:
     """Whether a sentence of these words says enough to be known again in other texts."""
-    return len(said) >= _SENTENCE_WORDS or sum(map(len, said)) >= _SENTENCE_LETTERS
+    return (
+        len(sentence_words) >= _SENTENCE_WORDS or sum(map(len, sentence_words)) >= _SENTENCE_LETTERS
+    )
 
 
-def runs(said: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
+def word_runs(text_words: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
     """So many words in a row, wherever they begin."""
-    return (tuple(said[start : start + size]) for start in range(len(said) - size + 1))
+    return (tuple(text_words[start : start + size]) for start in range(len(text_words) - size + 1))
 
 
 def strings_of(value: object, *, names: bool = False) -> Iterator[str]:
     """Every text in JSON, and the names of its fields if these are wanted."""
     rest = [value]
     while rest:
-        one = rest.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, Mapping):
-            rest += one.values()
+        item = rest.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, Mapping):
+            rest += item.values()
             if names:
-                yield from one
-        elif isinstance(one, Sequence) and not isinstance(one, bytes | bytearray | memoryview):
-            rest += one
+                yield from item
+        elif isinstance(item, Sequence) and not isinstance(item, bytes | bytearray | memoryview):
+            rest += item
 
 
-def labels_of(namespace: str) -> list[str]:
+def namespace_names(namespace: str) -> list[str]:
     """Return the names in a stored namespace, behind its tenant."""
     return [
         name
@@ -113,18 +117,18 @@ class Subject:
 
     def __init__(self, *names: str) -> None:
         """Hold the words of each name."""
-        self.names = tuple(dict.fromkeys(tuple(bare_words(one)) for one in names))
-        self._heads = frozenset(one[:_SHORTEST] for name in self.names for one in name)
+        self.names = tuple(dict.fromkeys(tuple(name_words(name)) for name in names))
+        self._heads = frozenset(word[:_SHORTEST] for name in self.names for word in name)
 
     def is_named_in(self, text: str) -> bool:
         """Tell whether a text has one of the names as a phrase."""
-        told = bare(text)
-        possible = [name for name in self.names if all(one in told for one in name)]
-        return any(name in runs(_WORD.findall(told), len(name)) for name in possible)
+        stripped = strip_accents(text)
+        possible = [name for name in self.names if all(word in stripped for word in name)]
+        return any(name in word_runs(_WORD.findall(stripped), len(name)) for name in possible)
 
     def is_named_among(self, texts: Iterable[str | None]) -> bool:
         """Tell whether one of these texts has one of the names."""
-        return any(one is not None and self.is_named_in(one) for one in texts)
+        return any(text is not None and self.is_named_in(text) for text in texts)
 
     def is_meant_by(
         self, value: Mapping[str, Any], speaker: str | None, key: str = "", namespace: str = ""
@@ -133,45 +137,49 @@ class Subject:
         if speaker is not None and self._is(speaker):
             return "said by the subject"
         entities = value.get("entities")
-        several = entities if isinstance(entities, list) else []
-        if any(isinstance(one, str) and self._is(one) for one in several):
+        listed_entities = entities if isinstance(entities, list) else []
+        if any(isinstance(entity, str) and self._is(entity) for entity in listed_entities):
             return "the subject is among its entities"
         if self.is_named_among(strings_of(value, names=True)):
             return "it names the subject"
         if self.is_named_in(key):
             return "its key names the subject"
-        if self.is_named_among([speaker, *labels_of(namespace)]):
+        if self.is_named_among([speaker, *namespace_names(namespace)]):
             return "its place names the subject"
         return None
 
     def near_in(self, text: str) -> Iterator[str]:
         """Find the parts of a text that are near a name and are none, as they are written."""
-        told = [(one, bare(one)) for one in _WORD.findall(separate_characters(text))]
-        if not any(word[:_SHORTEST] in self._heads for _, word in told):
+        pairs = [(word, strip_accents(word)) for word in _WORD.findall(separate_characters(text))]
+        if not any(word[:_SHORTEST] in self._heads for _, word in pairs):
             return
-        near = [run for name in self.names for run in self._near(name, told)]
+        near = [run for name in self.names for run in self._near(name, pairs)]
         parts = {part for name in self.names if len(name) > 1 for part in name}
-        single = (one for one, word in told if any(_is_near(part, word) for part in parts))
+        single = (written for written, word in pairs if any(_is_near(part, word) for part in parts))
         yield from near or single
 
-    def _near(self, name: tuple[str, ...], told: Sequence[tuple[str, str]]) -> Iterator[str]:
+    def _near(self, name: tuple[str, ...], pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
         """Find the runs of as many words as a name has that are near it."""
-        for start in range(len(told) - len(name) + 1):
-            run = told[start : start + len(name)]
+        for start in range(len(pairs) - len(name) + 1):
+            run = pairs[start : start + len(name)]
             words = tuple(word for _, word in run)
             if words not in self.names and all(map(_is_near, name, words)):
-                yield " ".join(one for one, _ in run)
+                yield " ".join(written for written, _ in run)
 
     def _is(self, text: str) -> bool:
-        return tuple(bare_words(text)) in self.names
+        return tuple(name_words(text)) in self.names
 
 
-def _is_near(known: str, word: str) -> bool:
+def _is_near(known_word: str, word: str) -> bool:
     """Tell whether a word begins as another one does, but for an ending."""
-    if known == word:
+    if known_word == word:
         return True
-    same = max(_SHORTEST, len(known) - (2 if len(known) >= _LONG else 1))
-    return len(word) <= len(known) + _ENDING and len(word) >= same and word[:same] == known[:same]
+    same = max(_SHORTEST, len(known_word) - (2 if len(known_word) >= _LONG_WORD else 1))
+    return (
+        len(word) <= len(known_word) + _ENDING
+        and len(word) >= same
+        and word[:same] == known_word[:same]
+    )
 
 
 class Passages:
@@ -192,34 +200,34 @@ class Passages:
         self._common = common
         self.keys = frozenset(keys)
         self.subject = subject
-        self._spaced = [one for one in self.keys if _TOKEN.fullmatch(one) is None]
+        self._spaced = [key for key in self.keys if _TOKEN.fullmatch(key) is None]
         self._phrases = defaultdict[int, set[int]](set)
         self._inside = defaultdict[int, set[int]](set)
         for text in dict.fromkeys(texts):
             self._add(text)
 
     def _add(self, text: str) -> None:
-        parts = {tuple(words_of(one)) for one in sentences(text)}
-        own = [one for one in parts if one not in self._common]
+        parts = {tuple(words_of(sentence)) for sentence in sentences(text)}
+        own = [part for part in parts if part not in self._common]
         if len(own) == len(parts):
             own.append(tuple(words_of(text)))
-        for said in own:
-            for size in range(_INSIDE, _RUN):
-                self._inside[size].update(map(hash, runs(said, size)))
-            self._phrases[_RUN].update(map(hash, runs(said, _RUN)))
-            if is_telling(said) and len(said) < _RUN:
-                self._phrases[len(said)].add(hash(said))
+        for sentence_words in own:
+            for size in range(_PART_WORDS, _REPEAT_WORDS):
+                self._inside[size].update(map(hash, word_runs(sentence_words, size)))
+            self._phrases[_REPEAT_WORDS].update(map(hash, word_runs(sentence_words, _REPEAT_WORDS)))
+            if is_distinctive(sentence_words) and len(sentence_words) < _REPEAT_WORDS:
+                self._phrases[len(sentence_words)].add(hash(sentence_words))
 
     def repeated_in(self, text: str) -> bool:
         """Whether a text repeats what is forgotten."""
         if self.subject is not None and self.subject.is_named_in(text):
             return True
-        said = words_of(text)
-        if hash(tuple(said)) in self._inside.get(len(said), ()):
+        text_words = words_of(text)
+        if hash(tuple(text_words)) in self._inside.get(len(text_words), ()):
             return True
         return any(
-            not known.isdisjoint(map(hash, runs(said, size)))
-            for size, known in self._phrases.items()
+            not phrases.isdisjoint(map(hash, word_runs(text_words, size)))
+            for size, phrases in self._phrases.items()
         )
 
     def scrubbed(self, value: Any, *, related: bool = False) -> Any:
@@ -234,11 +242,11 @@ class Passages:
             return self._without_keys(value, related=related)
         if isinstance(value, Mapping):
             fields: dict[str, Any] = {}
-            for name, one in value.items():
-                fields[self._field(name, fields)] = self.scrubbed(one, related=related)
+            for name, part in value.items():
+                fields[self._field(name, fields)] = self.scrubbed(part, related=related)
             return fields
         if isinstance(value, list):
-            return [self.scrubbed(one, related=related) for one in value]
+            return [self.scrubbed(part, related=related) for part in value]
         return value
 
     def holds(self, value: Any) -> bool:
@@ -249,7 +257,7 @@ class Passages:
         """A name of a field, which may be a key, such as in what a commit refused."""
         if name not in self.keys and not self.repeated_in(name):
             return name
-        number = sum(one.startswith(FORGOTTEN_HERE) for one in taken)
+        number = sum(field.startswith(FORGOTTEN_HERE) for field in taken)
         return FORGOTTEN_HERE if not number else f"{FORGOTTEN_HERE} {number + 1}"
 
     def _without_keys(self, text: str, *, related: bool) -> str:
@@ -258,11 +266,13 @@ class Passages:
         for key in self._spaced:
             text = text.replace(key, FORGOTTEN_HERE)
 
-        def kept(found: re.Match[str]) -> str:
-            token = found[0]
+        def kept(match: re.Match[str]) -> str:
+            token = match[0]
             key = token.rstrip(".:!?")
-            quoted = text[found.start() - 1 : found.start()] in ("'", '"')
-            telling = len(key) >= _TELLING and not key.isalpha()  # hardly anybody else's word
+            quoted = text[match.start() - 1 : match.start()] in ("'", '"')
+            telling = (
+                len(key) >= _DISTINCTIVE_KEY and not key.isalpha()
+            )  # hardly anybody else's word
             meant = related or quoted or telling
             return FORGOTTEN_HERE + token[len(key) :] if meant and key in self.keys else token
 

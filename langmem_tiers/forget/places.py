@@ -18,7 +18,7 @@ from langmem_tiers.core.context import USER_PREFIX, name_of_label, user_labels
 from langmem_tiers.core.memory import decode_namespace
 from langmem_tiers.core.reading import normalise
 from langmem_tiers.core.values import content_of
-from langmem_tiers.forget.passages import Passages, labels_of, strings_of
+from langmem_tiers.forget.passages import Passages, namespace_names, strings_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, call_blocking
 from langmem_tiers.recall.replay import unpack_seen_rows
 
@@ -61,8 +61,8 @@ class MemoryRow(NamedTuple):
     @property
     def texts(self) -> list[str]:
         """All that it says."""
-        told = {name: one for name, one in self.value.items() if name not in STRUCTURE}
-        return [content_of(self.value), *strings_of(told)]
+        fields = {name: field for name, field in self.value.items() if name not in STRUCTURE}
+        return [content_of(self.value), *strings_of(fields)]
 
     @property
     def says(self) -> str:
@@ -70,7 +70,7 @@ class MemoryRow(NamedTuple):
         return normalise(content_of(self.value))
 
 
-class Event(NamedTuple):
+class EventRow(NamedTuple):
     """What happened."""
 
     event: str
@@ -82,11 +82,11 @@ class Event(NamedTuple):
     @property
     def turn(self) -> str | None:
         """The turn that decided it."""
-        found = self.detail.get("turn")
-        return found if self.event.startswith("turn/") and isinstance(found, str) else None
+        turn = self.detail.get("turn")
+        return turn if self.event.startswith("turn/") and isinstance(turn, str) else None
 
 
-class State(NamedTuple):
+class StateRow(NamedTuple):
     """A short-term state."""
 
     owner: str
@@ -107,7 +107,7 @@ class State(NamedTuple):
         return name_of_label(labels[1]) if self.kind == "message" and len(labels) > 1 else None
 
 
-class Recall(NamedTuple):
+class RecallRow(NamedTuple):
     """A recorded recall."""
 
     turn: str
@@ -131,7 +131,7 @@ class Recall(NamedTuple):
         return [self.turn, self.recall, self.user_id, self.root, self.project]
 
 
-class Waiting(NamedTuple):
+class IntentionRow(NamedTuple):
     """What an intention waits for, and who holds it."""
 
     id: int
@@ -146,7 +146,7 @@ class Waiting(NamedTuple):
         return list(strings_of([self.trigger, self.words, self.name], names=True))
 
 
-class Archived(NamedTuple):
+class ArchivedRow(NamedTuple):
     """The place of an archived memory."""
 
     id: int
@@ -155,7 +155,7 @@ class Archived(NamedTuple):
     user_id: str | None
 
 
-class Shown(NamedTuple):
+class ExposureRow(NamedTuple):
     """What a run was shown."""
 
     run: str
@@ -167,7 +167,7 @@ class Shown(NamedTuple):
     user_id: str | None
 
 
-class Logged(NamedTuple):
+class AuditRow(NamedTuple):
     """What the audit log tells."""
 
     id: int
@@ -186,13 +186,13 @@ class Logged(NamedTuple):
     def names(self) -> list[str]:
         """The names of places, of a user, and of who acted."""
         whose = [self.told[name] for name in ("user", "actor") if name in self.told]
-        places = ((*labels_of(namespace), key) for namespace, key in self.places)
+        places = ((*namespace_names(namespace), key) for namespace, key in self.places)
         return [*(name for place in places for name in place), *whose]
 
 
 _READ_AS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "namespace": lambda row: labels_of(row.namespace),
-    "owner": lambda row: labels_of(row.owner),
+    "namespace": lambda row: namespace_names(row.namespace),
+    "owner": lambda row: namespace_names(row.owner),
     "event": lambda row: unquote(row.event),
     "seen": lambda row: row.saw,
     "told": lambda row: row.names,
@@ -200,7 +200,7 @@ _READ_AS: Final[Mapping[str, Callable[[Any], Any]]] = {
 """The columns that are not read as they stand, each with how they are."""
 
 
-class Place(NamedTuple):
+class TextPlace(NamedTuple):
     """A table that is read a page after another."""
 
     page: str
@@ -223,36 +223,41 @@ class Place(NamedTuple):
 
 
 _WHOSE: Final = ("root", "project", "user_id")
-PLACES: Final[Mapping[str, Place]] = {
-    "memories": Place(
+PLACES: Final[Mapping[str, TextPlace]] = {
+    "memories": TextPlace(
         "memories_page",
         MemoryRow,
         {"after": 0},
         ("namespace", "key", "value", "session", "speaker", "user_id"),
     ),
-    "events": Place("events_page", Event, {"after": ""}, ("event", "detail")),
-    "audit": Place("audit_told", Logged, {"after": 0}, ("told",)),
-    "states": Place(
-        "states_page", State, {"owner": "", "kind": "", "name": ""}, ("owner", "name", "value")
+    "events": TextPlace("events_page", EventRow, {"after": ""}, ("event", "detail")),
+    "audit": TextPlace("audit_told", AuditRow, {"after": 0}, ("told",)),
+    "states": TextPlace(
+        "states_page", StateRow, {"owner": "", "kind": "", "name": ""}, ("owner", "name", "value")
     ),
-    "recalls": Place(
+    "recalls": TextPlace(
         "recalls_page",
-        Recall,
+        RecallRow,
         {"turn": "", "recall": ""},
         ("turn", "recall", *_WHOSE, "asked", "seen", "answered"),
     ),
-    "intentions": Place(
-        "intentions_page", Waiting, {"after": 0}, ("trigger", "words", "name", "holder")
+    "intentions": TextPlace(
+        "intentions_page", IntentionRow, {"after": 0}, ("trigger", "words", "name", "holder")
     ),
-    "archived": Place("archived_page", Archived, {"after": 0}, ("namespace", "key", "user_id")),
-    "exposures": Place(
-        "exposures_page", Shown, {"run": "", "after": 0}, ("run", *_WHOSE, "session", "settled_by")
+    "archived": TextPlace(
+        "archived_page", ArchivedRow, {"after": 0}, ("namespace", "key", "user_id")
+    ),
+    "exposures": TextPlace(
+        "exposures_page",
+        ExposureRow,
+        {"run": "", "after": 0},
+        ("run", *_WHOSE, "session", "settled_by"),
     ),
 }
 """The tables in which names are looked for."""
 
 
-def each_row(
+def filter_rows(
     table: str,
     tenant: str,
     see: Callable[[Any], object],
@@ -267,13 +272,13 @@ def each_row(
     """
     place = PLACES[table]
     page = {"tenant": tenant, "user": user, "limit": PAGE, **place.start}
-    found: list[Any] = []
+    matches: list[Any] = []
     while True:
         (rows,) = yield Query((Call(place.page, page),), commit)
         if not rows:
-            return found
-        several = [place.row(*row) for row in rows]
-        found += yield from call_blocking(partial(list, filter(see, several)))
+            return matches
+        entries = [place.row(*row) for row in rows]
+        matches += yield from call_blocking(partial(list, filter(see, entries)))
         page |= dict(zip(place.start, rows[-1], strict=False))
 
 
@@ -299,15 +304,15 @@ class Scrubber:
 
     events: list[str] = field(default_factory=list)
     """Events that go."""
-    changed: list[Event] = field(default_factory=list)
+    changed: list[EventRow] = field(default_factory=list)
     """Events that stay without it."""
-    states: list[State] = field(default_factory=list)
-    recalls: list[Recall] = field(default_factory=list)
+    states: list[StateRow] = field(default_factory=list)
+    recalls: list[RecallRow] = field(default_factory=list)
     intentions: list[int] = field(default_factory=list)
     """Intentions whose memories stay."""
     held: list[int] = field(default_factory=list)
     """Intentions that a run holds whose name goes."""
-    shown: list[Shown] = field(default_factory=list)
+    shown: list[ExposureRow] = field(default_factory=list)
     quoting: dict[int, MemoryRow] = field(default_factory=dict)
     """Other memories without what they quote beside their content, by id."""
     alike: list[MemoryRow] = field(default_factory=list)
@@ -326,7 +331,7 @@ class Scrubber:
         """How many others lose what they quote, or who holds them."""
         return len(self.changed) + len(self.quoting) + len({*self.held} - {*self.intentions})
 
-    def add_event(self, event: Event) -> None:
+    def add_event(self, event: EventRow) -> None:
         """Judge an event."""
         session = event.detail.get("session_id")
         if event.turn is not None and isinstance(session, str):
@@ -341,7 +346,7 @@ class Scrubber:
         if event.turn is not None:
             self.turned.add(event.turn)
 
-    def without(self, event: Event) -> Event | None:
+    def without(self, event: EventRow) -> EventRow | None:
         """Return an event without what is forgotten: itself if it holds none, None if it goes."""
         told_user = event.detail.get("user_id")
         of_user = told_user == self.user or event.turn in self.turns
@@ -353,7 +358,7 @@ class Scrubber:
             return None
         if not mine and self.owner is not None and told_user not in (None, self.owner):
             return event
-        below = [i for name in _IDS for i in _listed(event.detail.get(name))]
+        below = [i for name in _IDS for i in _ints_in(event.detail.get(name))]
         keyed = not self.passages.keys.isdisjoint(strings_of(event.detail, names=True))
         related = bool(mine) or not self.erased.isdisjoint(below) or keyed
         detail = self._without_ids(self.passages.scrubbed(event.detail, related=related))
@@ -388,16 +393,16 @@ class Scrubber:
             for name, part in value.items()
         }
 
-    def is_state_gone(self, state: State) -> bool:
+    def is_state_gone(self, state: StateRow) -> bool:
         """Tell whether a state goes."""
         if self.user is not None and state.user == user_labels(self.user)[0]:
             return True
         if self.owner is not None and state.user not in (None, user_labels(self.owner)[0]):
             return False
-        named = self._named(*labels_of(state.owner))
+        named = self._named(*namespace_names(state.owner))
         return named or self.passages.holds([state.name, state.value])
 
-    def is_recall_gone(self, recall: Recall) -> bool:
+    def is_recall_gone(self, recall: RecallRow) -> bool:
         """Tell whether a recall goes: who is forgotten asked it, or it holds what is forgotten."""
         if self.user is not None and recall.user_id == self.user:
             return True
@@ -409,11 +414,11 @@ class Scrubber:
         parts = (recall.asked, recall.answered, *recall.saw)
         return self._named(*recall.names) or any(map(self._holds, parts))
 
-    def is_shown_gone(self, shown: Shown) -> bool:
+    def is_shown_gone(self, shown: ExposureRow) -> bool:
         """Tell whether a row goes: its memory stays, and it names the subject."""
         return shown.id not in self.erased and self._named(*PLACES["exposures"].texts_of(shown))
 
-    def add_waiting(self, waiting: Waiting) -> None:
+    def add_waiting(self, waiting: IntentionRow) -> None:
         """Judge an intention of a memory that stays."""
         if waiting.id in self.erased:
             return
@@ -422,7 +427,7 @@ class Scrubber:
         if self._named(waiting.holder):
             self.held.append(waiting.id)
 
-    def add_logged(self, row: Logged) -> None:
+    def add_logged(self, row: AuditRow) -> None:
         """Judge a row of the audit log, once the memories are judged; its id alone is kept."""
         gone = any(id_ in self.erased or id_ in self.quoting for id_ in row.memories)
         who = any(map(self.is_who, row.names))
@@ -450,7 +455,7 @@ class Scrubber:
         left = dict(detail)
         for name in _IDS:
             if isinstance(detail.get(name), list):
-                left[name] = [one for one in detail[name] if one not in self.erased]
+                left[name] = [id_ for id_ in detail[name] if id_ not in self.erased]
         versions = detail.get("versions")
         if isinstance(versions, dict):
             gone = set(map(str, self.erased))
@@ -458,5 +463,7 @@ class Scrubber:
         return left
 
 
-def _listed(value: object) -> list[int]:
-    return [one for one in value if isinstance(one, int)] if isinstance(value, list) else []
+def _ints_in(value: object) -> list[int]:
+    return (
+        [number for number in value if isinstance(number, int)] if isinstance(value, list) else []
+    )

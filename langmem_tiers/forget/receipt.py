@@ -19,17 +19,17 @@ from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.reading import printable_line
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget import parts
-from langmem_tiers.forget.find import Filed, Kind, read_files, row_of_line
+from langmem_tiers.forget.find import FileLines, ForgetKind, read_files, row_of_line
 from langmem_tiers.forget.passages import (
-    bare_words,
-    is_telling,
-    runs,
+    is_distinctive,
+    name_words,
     sentences,
+    word_runs,
     words_of,
 )
-from langmem_tiers.forget.places import PLACES, MemoryRow, Place, Recall, each_row
+from langmem_tiers.forget.places import PLACES, MemoryRow, RecallRow, TextPlace, filter_rows
 from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop, rows_of
-from langmem_tiers.remember.tombstones import Hashes, hashes_of
+from langmem_tiers.remember.tombstones import KeyedHashes, load_hashes
 
 _FOLLOWS: Final = frozenset(("threads", "named_threads", "unfinished"))
 _REMEMBERED: Final = 100_000
@@ -40,12 +40,12 @@ _NAMES: Final = "it names the subject"
 _OWN: Final = "a row of the user"
 
 
-def counted(rows: Mapping[str, int]) -> dict[str, int]:
+def nonzero_counts(rows: Mapping[str, int]) -> dict[str, int]:
     """How many rows there are, by the tables that have any."""
     return {table: number for table, number in sorted(rows.items()) if number}
 
 
-def counts_text(rows: Mapping[str, int]) -> str:
+def describe_counts(rows: Mapping[str, int]) -> str:
     """Return how many rows there are, by table."""
     return ", ".join(f"{n:,} of {table}" for table, n in rows.items() if n) or "nothing"
 
@@ -95,7 +95,7 @@ class NearForm(NamedTuple):
 class ForgetPlan:
     """What `forget` would do; nothing was changed."""
 
-    kind: Kind
+    kind: ForgetKind
     erased: tuple[PlannedMemory, ...]
     """What goes: what was asked for, its twins, what came from it alone, and what repeats it of
     what came from others as well."""
@@ -125,18 +125,18 @@ class ForgetPlan:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        yield f"forgetting a {self.kind} would take away {counts_text(self.counts)}"
-        yield from (f"  goes: {one}" for one in self.erased)
-        yield from (f"  stays, and is suspect: {one}" for one in self.rewritten)
+        yield f"forgetting a {self.kind} would take away {describe_counts(self.counts)}"
+        yield from (f"  goes: {memory}" for memory in self.erased)
+        yield from (f"  stays, and is suspect: {memory}" for memory in self.rewritten)
         if self.scrubbed:
             yield f"  others that lose what they quote: {self.scrubbed:,}"
-        yield from (f"  stays: {one}" for one in self.alike)
+        yield from (f"  stays: {memory}" for memory in self.alike)
         if self.near:
             forms = ", ".join(map(str, self.near))
             yield f"  also found, and stays unless it is named too: {forms}"
-        yield from (f"  archive without it: {printable_line(one)}" for one in self.files)
-        yield from (f"  unfinished export: {one}" for one in self.unfinished)
-        yield from (f"  thread {one}" for one in self.threads)
+        yield from (f"  archive without it: {printable_line(url)}" for url in self.files)
+        yield from (f"  unfinished export: {part}" for part in self.unfinished)
+        yield from (f"  thread {thread}" for thread in self.threads)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class ForgetReceipt:
     receipt: str
     """Its name."""
     tenant: str
-    kind: Kind
+    kind: ForgetKind
     asked: str
     """The hash of what was asked for."""
     at: str
@@ -180,7 +180,7 @@ class ForgetReceipt:
 
     def __str__(self) -> str:
         """What went, in a line."""
-        return f"forgotten at {self.at}: {counts_text(self.counts)} (receipt {self.receipt})"
+        return f"forgotten at {self.at}: {describe_counts(self.counts)} (receipt {self.receipt})"
 
     def to_json(self) -> dict[str, Any]:
         """The receipt as JSON can hold it."""
@@ -189,28 +189,28 @@ class ForgetReceipt:
     @property
     def given(self) -> dict[str, Any]:
         """Return what the database keeps of it: all but the parts on the checkpointer and files."""
-        told = json.loads(json.dumps(self.to_json()))
-        return {name: one for name, one in told.items() if name not in _FOLLOWS}
+        document = json.loads(json.dumps(self.to_json()))
+        return {name: field for name, field in document.items() if name not in _FOLLOWS}
 
     @property
     def digest(self) -> str:
         """Return the SHA-256 of what the database keeps of it, as the audit log has it."""
-        told = json.dumps(self.given, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(told.encode()).hexdigest()
+        text = json.dumps(self.given, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @classmethod
-    def of_json(cls, told: Mapping[str, Any]) -> Self:
+    def of_json(cls, document: Mapping[str, Any]) -> Self:
         """The receipt of that JSON.
 
         Raises:
             InvalidInputError: if it is none.
         """
-        given = dict(checked_mapping(told, "a receipt", "that of to_json()"))
-        asked, size = given.get("asked"), given.get("words")
-        if "names" not in given and size and isinstance(asked, str):  # as 0.1.0 gave it
-            given["names"] = {asked: size}
+        fields = dict(checked_mapping(document, "a receipt", "that of to_json()"))
+        asked, size = fields.get("asked"), fields.get("words")
+        if "names" not in fields and size and isinstance(asked, str):  # as 0.1.0 gave it
+            fields["names"] = {asked: size}
         try:
-            return TypeAdapter(cls).validate_python(given)
+            return TypeAdapter(cls).validate_python(fields)
         except ValidationError as error:
             wrong = error.errors(include_url=False, include_input=False)[0]
             where = short(".".join(map(str, wrong["loc"])))
@@ -220,7 +220,7 @@ class ForgetReceipt:
             ) from error
 
 
-class Trace(NamedTuple):
+class RemainingTrace(NamedTuple):
     """Something that is still there."""
 
     table: str
@@ -239,7 +239,7 @@ class Verification:
     """Whether what a receipt speaks of is gone. It is true if nothing was found."""
 
     receipt: str
-    found: tuple[Trace, ...] = ()
+    found: tuple[RemainingTrace, ...] = ()
 
     def __bool__(self) -> bool:
         """Whether all of it is gone."""
@@ -249,22 +249,24 @@ class Verification:
         """What is still there, a line each."""
         if not self.found:
             return f"nothing of {self.receipt} is left"
-        return "\n".join([f"of {self.receipt} there is still", *(f"  {one}" for one in self.found)])
+        return "\n".join(
+            [f"of {self.receipt} there is still", *(f"  {trace}" for trace in self.found)]
+        )
 
 
-def checked_receipt(given: object) -> ForgetReceipt:
+def checked_receipt(value: object) -> ForgetReceipt:
     """A receipt, or what it is as JSON."""
-    if isinstance(given, ForgetReceipt):
-        return given
-    if isinstance(given, Mapping):
-        return ForgetReceipt.of_json(cast("Mapping[str, Any]", given))
-    raise InvalidInputError(f"a receipt is what forget() answered, not {short(given)}")
+    if isinstance(value, ForgetReceipt):
+        return value
+    if isinstance(value, Mapping):
+        return ForgetReceipt.of_json(cast("Mapping[str, Any]", value))
+    raise InvalidInputError(f"a receipt is what forget() answered, not {short(value)}")
 
 
 # Whether it is gone
 
 
-def verify(
+def verify_receipt(
     receipt: ForgetReceipt, tenant: str, options: StoreOptions, files: Callable[[], ArchiveStorage]
 ) -> Flow[Verification]:
     """Look whether anything of it is there, and name what is.
@@ -273,32 +275,34 @@ def verify(
         InvalidInputError: if the receipt is another tenant's or database's, or was changed.
         FileError (archive): if an archive that is needed is missing or damaged.
     """
-    hashes, new = yield from hashes_of(tenant)
+    hashes, new = yield from load_hashes(tenant)
     if receipt.tenant != tenant or new is not None:
         raise InvalidInputError(
             f"the receipt is of the tenant {receipt.tenant!r} of the database where that was "
             "forgotten: ask there, through a coordinator of that tenant"
         )
-    yield from _check_given(receipt)
-    found = [
-        Trace("unfinished export", str(part), "it may hold what was forgotten")
-        for part in (yield from parts.left(tenant))
+    yield from _check_unchanged(receipt)
+    traces = [
+        RemainingTrace("unfinished export", str(part), "it may hold what was forgotten")
+        for part in (yield from parts.list_unfinished(tenant))
     ]
     for url in receipt.files:
         if (yield from off_loop(partial(files().exists, url), sys.maxsize)):
-            found += [Trace("removed file", url, "it was to be removed")]
+            traces += [RemainingTrace("removed file", url, "it was to be removed")]
     if receipt.kind == "tenant":
         rows = yield from rows_of("tenant_left", tenant=tenant)
-        found += [Trace(table, "*", f"{n:,} rows of the tenant") for table, n in rows if n]
+        traces += [
+            RemainingTrace(table, "*", f"{n:,} rows of the tenant") for table, n in rows if n
+        ]
     else:
-        said = _Said(receipt, hashes)
-        found += yield from _rows_left(said, tenant)
+        forgotten = _ForgottenHashes(receipt, hashes)
+        traces += yield from _find_rows(forgotten, tenant)
         filed = yield from read_files((yield from list_archives(tenant)), files)
-        found += _lines_left(said, filed, tenant, options)
-    return Verification(receipt=receipt.receipt, found=tuple(dict.fromkeys(found)))
+        traces += _find_lines(forgotten, filed, tenant, options)
+    return Verification(receipt=receipt.receipt, found=tuple(dict.fromkeys(traces)))
 
 
-def _check_given(receipt: ForgetReceipt) -> Flow[None]:
+def _check_unchanged(receipt: ForgetReceipt) -> Flow[None]:
     """Check that a receipt says what it said when it was given.
 
     Raises:
@@ -310,58 +314,62 @@ def _check_given(receipt: ForgetReceipt) -> Flow[None]:
             f"no receipt {short(receipt.receipt)} was given here: ask the database where that was "
             "forgotten, or one that all of the tenant was brought to since"
         )
-    ((told, digest),) = rows
-    given = ForgetReceipt.of_json(told)
-    if odd := sorted(name for name, one in receipt.given.items() if given.given[name] != one):
+    ((kept_document, digest),) = rows
+    kept = ForgetReceipt.of_json(kept_document)
+    if odd := sorted(name for name, value in receipt.given.items() if kept.given[name] != value):
         raise InvalidInputError(
             f"the receipt was changed since it was given, in {short(odd)}: verify the one that "
             "forget() answered"
         )
-    if digest is not None and digest != given.digest:
+    if digest is not None and digest != kept.digest:
         raise InvalidInputError(
             f"the receipt {short(receipt.receipt)} is another one in the audit log: somebody "
             "changed it and the database's record of it, so that it proves nothing"
         )
 
 
-def _rows_left(said: _Said, tenant: str) -> Flow[list[Trace]]:
+def _find_rows(forgotten: _ForgottenHashes, tenant: str) -> Flow[list[RemainingTrace]]:
     """Find rows by their ids, of the user, and what says it, whoever's it is."""
-    receipt = said.receipt
+    receipt = forgotten.receipt
     ids = {"tenant": tenant, "ids": list(receipt.ids)}
     rows, events = yield Query(
         (Call("traces_left", {**ids, "user": None}), Call("events_left", ids)), commit=True
     )
     named = [*rows, *(("events", name) for (name,) in events)]
-    found = [Trace(table, str(name), _BY_ID) for table, name in named]
+    traces = [RemainingTrace(table, str(name), _BY_ID) for table, name in named]
     if receipt.kind == "user":
         users = yield from rows_of("users_left", tenant=tenant)
-        found += [Trace(table, "*", _OWN) for table, user in users if said.is_own(user)]
+        traces += [
+            RemainingTrace(table, "*", _OWN) for table, user in users if forgotten.is_own(user)
+        ]
 
     def see(table: str, row: Any) -> None:
-        if why := said.why(PLACES[table], row):
-            found.append(Trace(table, PLACES[table].name_of(row), why))
+        if why := forgotten.why(PLACES[table], row):
+            traces.append(RemainingTrace(table, PLACES[table].name_of(row), why))
 
     for table in PLACES:
         if receipt.names or table != "exposures":  # which have nothing but names
-            yield from each_row(table, tenant, partial(see, table), commit=True)
-    return found
+            yield from filter_rows(table, tenant, partial(see, table), commit=True)
+    return traces
 
 
-def _lines_left(said: _Said, filed: Filed, tenant: str, options: StoreOptions) -> Iterator[Trace]:
+def _find_lines(
+    forgotten: _ForgottenHashes, filed: FileLines, tenant: str, options: StoreOptions
+) -> Iterator[RemainingTrace]:
     """Find lines of archive files that are it, or say it."""
-    gone = frozenset(said.receipt.ids)
+    gone = frozenset(forgotten.receipt.ids)
     for file, lines in filed:
         for line in lines:
             row = row_of_line(line, tenant, options)
-            why = _BY_ID if line.id in gone else said.why(PLACES["memories"], row)
-            if why := _OWN if said.is_own(row.user_id) else why:
-                yield Trace("archive file", f"{file.url} line {line.id}", why)
+            why = _BY_ID if line.id in gone else forgotten.why(PLACES["memories"], row)
+            if why := _OWN if forgotten.is_own(row.user_id) else why:
+                yield RemainingTrace("archive file", f"{file.url} line {line.id}", why)
 
 
-class _Said:
+class _ForgottenHashes:
     """The contents, sentences and names that a receipt speaks of, by their hashes alone."""
 
-    def __init__(self, receipt: ForgetReceipt, hashes: Hashes) -> None:
+    def __init__(self, receipt: ForgetReceipt, hashes: KeyedHashes) -> None:
         """Look for what this receipt speaks of."""
         self.receipt = receipt
         self._hashes = hashes
@@ -369,12 +377,12 @@ class _Said:
         self._sizes = set(receipt.names.values())
         self._is_name = lru_cache(_REMEMBERED)(lambda name: hashes.exact(name) in receipt.names)
 
-    def why(self, place: Place, row: Any) -> str | None:
+    def why(self, place: TextPlace, row: Any) -> str | None:
         """Why a row holds something of it; None if it does not."""
         contents = []
         if isinstance(row, MemoryRow):
             contents = [content_of(row.value)]
-        elif isinstance(row, Recall):
+        elif isinstance(row, RecallRow):
             contents = [content_of(value) for _, value, _ in row.saw]
         if any(self._hashes.of(content) in self._contents for content in contents):
             return _SAYS
@@ -392,13 +400,18 @@ class _Said:
         return self._hashes.exact(user) == self.receipt.asked
 
     def _is_said(self, sentence: str) -> bool:
-        said = words_of(sentence)
-        return is_telling(said) and self._hashes.exact(" ".join(said)) in self._sentences
+        sentence_words = words_of(sentence)
+        return (
+            is_distinctive(sentence_words)
+            and self._hashes.exact(" ".join(sentence_words)) in self._sentences
+        )
 
     def _is_named_in(self, text: str) -> bool:
         """Tell whether a text has a name of the subject as a phrase."""
         if not self._sizes:
             return False
-        ways = {tuple(bare_words(text)), tuple(words_of(text))}  # a receipt may keep the accents
-        several = (run for said in ways for size in self._sizes for run in runs(said, size))
-        return any(map(self._is_name, map(" ".join, several)))
+        ways = {tuple(name_words(text)), tuple(words_of(text))}  # a receipt may keep the accents
+        phrases = (
+            run for spelling in ways for size in self._sizes for run in word_runs(spelling, size)
+        )
+        return any(map(self._is_name, map(" ".join, phrases)))

@@ -36,7 +36,7 @@ from langmem_tiers.graph.node import (
 )
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, off_loop
-from langmem_tiers.remember.gate import Gate, trust_in
+from langmem_tiers.remember.gate import Gate, judge_trust
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.turn.record import cut_middle
 from langmem_tiers.turn.trace import holds_private_data
@@ -73,7 +73,7 @@ def trust_after(
             heard[replace_unstorable(str(message.text)), Source.AGENT] = None
     for text, source in heard:
         if text.strip():
-            least = min(least, trust_in(NewMemory(content=text, source=source), gate.policy))
+            least = min(least, judge_trust(NewMemory(content=text, source=source), gate.policy))
     return least
 
 

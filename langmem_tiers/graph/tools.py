@@ -49,8 +49,8 @@ from langmem_tiers.recall import question, ranking
 from langmem_tiers.recall import recall as recalls
 from langmem_tiers.remember.gate import Decision, Gate
 from langmem_tiers.remember.new import NewMemory, checked_content, checked_text
-from langmem_tiers.remember.pipeline import result_of, unjudged_as
-from langmem_tiers.remember.transaction import Check, write
+from langmem_tiers.remember.pipeline import unjudged_result, verdict_result
+from langmem_tiers.remember.transaction import LockedCheck, commit_writes
 from langmem_tiers.store import ops
 from langmem_tiers.store.store import TieredStore, TierView
 from langmem_tiers.store.write import Write, keys_of
@@ -328,18 +328,18 @@ def _change_item(
         new_memory = NewMemory(content=content, memory_type=None, source=Source.AGENT, trust=trust)
         verdict = _GATE.of(new_memory)
         if verdict.destination is None:
-            return result_of(verdict)
+            return verdict_result(verdict)
         value = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}
         noted = put._replace(value=value, ttl=flows.default_ttl, index=["content"])
         held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
         whole = ops.to_write(noted, flows.options)
         wanted = replace(whole, trust=verdict.trust, has_given_key=True, held=held)
-    own = Check(
+    own = LockedCheck(
         partial(_current_under_key, wanted), partial(_check_own, put.key, action, tier, trust)
     )
     check = None if action == "create" else own
-    applied = yield from write([wanted], flows, tier=tier, check=check)
-    return None if put.value is None else unjudged_as(wanted, applied)
+    applied = yield from commit_writes([wanted], flows, tier=tier, check=check)
+    return None if put.value is None else unjudged_result(wanted, applied)
 
 
 def _current_under_key(wanted: Write, moment: Moment) -> Call:

@@ -26,7 +26,7 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.remembering import new_memories
 from langmem_tiers.postgres.errors import translate
 from langmem_tiers.postgres.flow import Ask, Flow, Lookup, Query, Row, unit, without_deadline
-from langmem_tiers.remember.tombstones import FORGOTTEN, buried
+from langmem_tiers.remember.tombstones import FORGOTTEN, find_forgotten
 from langmem_tiers.remember.tombstones import readmit as allow_again
 from langmem_tiers.store.read import ItemRow
 from langmem_tiers.store.store import TieredStore
@@ -256,7 +256,7 @@ def store_imported(
     """
     tenant = memory.context.root
     texts = {name: str(arguments.get("content")) for name, arguments in memories.items()}
-    forgotten = yield from buried(tenant, list(texts.values()))
+    forgotten = yield from find_forgotten(tenant, list(texts.values()))
     if readmit:
         yield from allow_again(tenant, forgotten.values())
         forgotten = {}

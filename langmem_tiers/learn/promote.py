@@ -40,8 +40,8 @@ from langmem_tiers.postgres.flow import (
     retried_on_conflict,
     rows_of,
 )
-from langmem_tiers.remember.new import FIELD, write_of
-from langmem_tiers.remember.transaction import Check
+from langmem_tiers.remember.new import FIELD, write_of_value
+from langmem_tiers.remember.transaction import LockedCheck
 from langmem_tiers.store.write import (
     LOCK,
     Write,
@@ -124,7 +124,7 @@ class PromotionJob(NamedTuple):
     """Returns the current moment: a model may have taken long."""
     name_move: Callable[[int], str] = lambda _: str(uuid4())
     """Returns the id of the move of a memory, by the memory's id."""
-    check: Check | None = None
+    check: LockedCheck | None = None
     user_params: Mapping[str, object] = ALL_USERS
     """Parameters that say whose memories are considered."""
     judged_same: Mapping[int, Collection[int]] = MappingProxyType({})
@@ -428,7 +428,7 @@ def _successor_write(
     parts: list[object] = ["promoted", job.tenant, candidate.memory_type, fields["content"]]
     parts += [true] if true else []
     parts += [f"trust {candidate.trust:g}"] if candidate.trust < 1.0 else []
-    return write_of(
+    return write_of_value(
         {**fields, "metadata": metadata, **true},
         place=Place(job.tenant, candidate.place),
         key=str(uuid5(NAMESPACE_OID, json.dumps(parts))),

@@ -37,7 +37,7 @@ from langmem_tiers.core.types import ATTEMPT, REFLEXION
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.fence import escape_fences
-from langmem_tiers.remember.new import NewMemory, Part, checked_text
+from langmem_tiers.remember.new import ContentPart, NewMemory, checked_text
 from langmem_tiers.store.write import LOCK, lock_call
 
 # ---- cures, and failures that pass by themselves ---------------------------------------------
@@ -219,7 +219,7 @@ class Reflexion:
         fields = {name: getattr(self, name) for name in _LESSON_FIELDS}
         return NewMemory(
             content=self.to_memory_format(),
-            parts=tuple(map(Part, fields.values())),
+            parts=tuple(map(ContentPart, fields.values())),
             memory_type=REFLEXION,
             key=stable_key(context, REFLEXION, *fields.values()),
             tags=self.tags,
@@ -270,8 +270,8 @@ class FailedAttempt:
         return NewMemory(
             content=f"Asked: {self.task_id}\n{failure_text}{later}",
             parts=(
-                *(Part(text, Source.AGENT) for text in fields.values() if text is not None),
-                Part(self.error),
+                *(ContentPart(text, Source.AGENT) for text in fields.values() if text is not None),
+                ContentPart(self.error),
             ),
             memory_type=ATTEMPT,
             key=self.key(context),

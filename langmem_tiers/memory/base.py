@@ -36,7 +36,7 @@ from langmem_tiers.recall.matching import (
 from langmem_tiers.recall.recall import RecallConfig, approximate_tokens
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, Gate, GatePolicy
 from langmem_tiers.remember.pipeline import Pipeline
-from langmem_tiers.remember.review import Panel, Reviewers, default_reviewers, reviews_of
+from langmem_tiers.remember.review import Panel, Reviewers, default_reviewers, make_rerankers
 from langmem_tiers.store.store import LOCAL_MODELS, TieredStore
 
 MAX_LIMIT = 1000
@@ -103,7 +103,7 @@ class Memory:
             count_tokens=self.count_tokens,
             timeout_ms=self.settings.query_timeout_ms,
             reranker=None if reranker is None else reranker_for(reranker),
-            reviews=reviews_of(self.reviewers, panel),
+            reviews=make_rerankers(self.reviewers, panel),
         )
         self.pipeline = Pipeline(store.flows, self.gate, self.types, self.caller, places_of)
 

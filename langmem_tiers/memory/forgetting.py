@@ -11,14 +11,14 @@ from langmem_tiers.core.checks import checked_flag, checked_strings, utf8_bytes
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.forget import forgetting as flows
-from langmem_tiers.forget.find import Kind, Request, Under
+from langmem_tiers.forget.find import ForgetKind, ForgetRequest, KeyMeaning
 from langmem_tiers.forget.passages import Subject
 from langmem_tiers.forget.receipt import (
     ForgetPlan,
     ForgetReceipt,
     Verification,
     checked_receipt,
-    verify,
+    verify_receipt,
 )
 from langmem_tiers.memory.administration import archive_files
 from langmem_tiers.memory.base import Memory, memory_key
@@ -145,7 +145,7 @@ def forgetting(
 ) -> Flow[Told]:
     """Forget what is named, or plan to; `advance` hears of what is done with."""
     kind, names = _checked(named, context)
-    request = Request(
+    request = ForgetRequest(
         context=context,
         kind=kind,
         name=names[0],
@@ -159,15 +159,15 @@ def forgetting(
     return _forgetting(store, request, plan=plan)
 
 
-def _forgetting(store: TieredStore, request: Request, *, plan: bool) -> Flow[Told]:
+def _forgetting(store: TieredStore, request: ForgetRequest, *, plan: bool) -> Flow[Told]:
     yield from store.flows.flush()  # what was read a moment ago counts, and goes
-    name, under = request.name, tuple[Under, ...]()
+    name, under = request.name, tuple[KeyMeaning, ...]()
     if request.kind == "key":
         name, under = yield from _located(request.context, name, store.flows.moment().alive_at)
     request = replace(request, name=name, under=under, now=store.flows.now)
     if plan:
-        return (yield from flows.plan(request))
-    return (yield from flows.forget(request))
+        return (yield from flows.plan_forgetting(request))
+    return (yield from flows.run_forgetting(request))
 
 
 @without_deadline
@@ -175,12 +175,12 @@ def verifying(
     store: TieredStore, context: MemoryContext, receipt: ForgetReceipt | Mapping[str, Any]
 ) -> Flow[Verification]:
     """Look whether what a receipt speaks of is gone."""
-    return verify(checked_receipt(receipt), context.root, store.options, archive_files)
+    return verify_receipt(checked_receipt(receipt), context.root, store.options, archive_files)
 
 
 def _checked(
     named: Mapping[str, str | Sequence[str] | None], context: MemoryContext
-) -> tuple[Kind, tuple[str, ...]]:
+) -> tuple[ForgetKind, tuple[str, ...]]:
     """Return what is named, if it is one thing that may be asked for; a subject with all names."""
     targets: list[tuple[Any, Any]] = [(k, name) for k, name in named.items() if name is not None]
     if len(targets) != 1:
@@ -197,7 +197,7 @@ def _checked(
     return kind, (_checked_one(kind, name, context),)
 
 
-def _checked_one(kind: Kind, name: object, context: MemoryContext) -> str:
+def _checked_one(kind: ForgetKind, name: object, context: MemoryContext) -> str:
     """Return a name of what is to be forgotten, if it may be asked for."""
     if not isinstance(name, str):
         raise InvalidTypeError(f"{kind} is a string, not {short(name)}")
@@ -223,7 +223,7 @@ def _checked_one(kind: Kind, name: object, context: MemoryContext) -> str:
 
 def _located(
     context: MemoryContext, key: str, alive_at: datetime
-) -> Flow[tuple[str, tuple[Under, ...]]]:
+) -> Flow[tuple[str, tuple[KeyMeaning, ...]]]:
     """Return the key and what it means; the key of the handle, where it is one."""
     if under := (yield from _under(context, key)):
         return key, under
@@ -231,10 +231,10 @@ def _located(
     return key, (yield from _under(context, key))
 
 
-def _under(context: MemoryContext, key: str) -> Flow[tuple[Under, ...]]:
+def _under(context: MemoryContext, key: str) -> Flow[tuple[KeyMeaning, ...]]:
     """What a key means: what the context reaches and lives, else is archived, else is gone."""
     rows = yield from rows_of("memories_under_key", **context.whose, key=key)
-    places = [Under(context.root, key, *row) for row in rows]
+    places = [KeyMeaning(context.root, key, *row) for row in rows]
     for origin in ("lives", "archived", "gone"):
         match = meant([each for each in places if each.origin == origin], key, context)
         if match is not None:

@@ -57,7 +57,7 @@ from langmem_tiers.postgres.flow import (
     reading_size,
     without_deadline,
 )
-from langmem_tiers.remember.new import NewMemory, checked_text, drawn_from
+from langmem_tiers.remember.new import NewMemory, checked_text, derive_from
 
 _log = logging.getLogger(__name__)
 Failure = BaseException | str | Signature
@@ -438,7 +438,7 @@ def _stored(
         [lesson.to_memory(experience, context) for lesson in drawn]
     )
     lessons_ = [
-        lesson if each.kind is None else drawn_from(origins[each.kind.example], lesson)
+        lesson if each.kind is None else derive_from(origins[each.kind.example], lesson)
         for lesson, each in zip(made, drawn, strict=True)
     ]
     results = yield from memory.pipeline.remember([*kept, *lessons_], context)

@@ -13,7 +13,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Place, Tier, decode_namespace, parse_handle
 from langmem_tiers.core.reading import LINE_LENGTH, shorten_line
 from langmem_tiers.core.values import content_of
-from langmem_tiers.forget.find import Under
+from langmem_tiers.forget.find import KeyMeaning
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.matching import Candidate
 
@@ -34,7 +34,7 @@ class Known(NamedTuple):
         return decode_namespace(self.tenant, self.namespace), self.key
 
 
-S = TypeVar("S", Candidate, ArchivedPlace, Under, Known)
+S = TypeVar("S", Candidate, ArchivedPlace, KeyMeaning, Known)
 
 
 def meant(candidates: Sequence[S], key: str, context: MemoryContext) -> S | None:
@@ -81,7 +81,7 @@ def _of_handle(candidates: Sequence[S], handle: str) -> S:
     return first
 
 
-def _named(candidate: Candidate | ArchivedPlace | Under | Known) -> str:
+def _named(candidate: Candidate | ArchivedPlace | KeyMeaning | Known) -> str:
     excerpt = (
         f" ({shorten_line(content_of(candidate.value), LINE_LENGTH)})"
         if isinstance(candidate, Candidate)
@@ -152,7 +152,9 @@ def why_absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
     return f"there is no memory {key!r} in tenant {context.tenant!r}{hint}"
 
 
-def _is_own(candidate: Candidate | ArchivedPlace | Under | Known, context: MemoryContext) -> bool:
+def _is_own(
+    candidate: Candidate | ArchivedPlace | KeyMeaning | Known, context: MemoryContext
+) -> bool:
     """Tell whether a recall in that context would look where it is."""
     prefix = context.namespace(Tier(candidate.tier))
     return candidate.place[0][: len(prefix)] == prefix

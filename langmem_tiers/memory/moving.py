@@ -25,7 +25,7 @@ from langmem_tiers.postgres.flow import Flow, without_deadline
 from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.recall.recall import find_by_key
 from langmem_tiers.remember.new import checked_text
-from langmem_tiers.remember.transaction import write
+from langmem_tiers.remember.transaction import commit_writes
 from langmem_tiers.store.write import Write
 
 _BUILT_IN = frozenset(memory_type.name for memory_type in BUILT_IN)
@@ -228,5 +228,5 @@ def delete_memory(memory: Memory, key: str) -> Flow[bool]:
         gone = Write(
             place=Place(candidate.tenant, candidate.namespace), key=candidate.key, value=None
         )
-        yield from write([replace(gone, twins="go")], store)
+        yield from commit_writes([replace(gone, twins="go")], store)
     return candidate is not None

@@ -42,7 +42,7 @@ from langmem_tiers.recall.ranking import (
 )
 from langmem_tiers.recall.recall import POOL, QueryVectors, RecallQuery, find_by_key, recall_bounds
 from langmem_tiers.recall.replay import RecallRecorder, Replay, replay_turn
-from langmem_tiers.remember.echo import Recalled
+from langmem_tiers.remember.echo import RecalledMemory
 from langmem_tiers.remember.review import MODEL, OWN
 from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier
@@ -292,7 +292,7 @@ def looked_up(memory: Memory, asks: Sequence[RecallQuery]) -> Flow[list[Recollec
     return (yield from recalls.recall(asks, reader, memory.tiered_store.flows, lambda _: True))
 
 
-def note(memory: Memory, recollections: Iterable[Recalled]) -> None:
+def note(memory: Memory, recollections: Iterable[RecalledMemory]) -> None:
     """Keep in mind what is recalled: whoever says it again tells nothing new."""
     memory.pipeline.lately.note(memory.caller, recollections, memory.tiered_store.flows.now)
 

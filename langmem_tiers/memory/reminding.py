@@ -41,8 +41,8 @@ from langmem_tiers.recall.recall import (
     recall_bounds,
 )
 from langmem_tiers.remember.new import NewMemory, checked_content
-from langmem_tiers.remember.pipeline import admitted_as, as_judged, result_of
-from langmem_tiers.remember.transaction import write
+from langmem_tiers.remember.pipeline import admission_result, apply_verdict, verdict_result
+from langmem_tiers.remember.transaction import commit_writes
 from langmem_tiers.remind import intentions as remembered
 from langmem_tiers.remind.intentions import (
     Intention,
@@ -135,12 +135,12 @@ def _stored(memory: Memory, new: NewMemory, intended: dict[str, Any]) -> Flow[St
     memories, writes = yield from pipeline.validated([new], context)
     (verdict,) = yield from pipeline.screened(memories, writes, context)
     if not verdict.stored:
-        return result_of(verdict)
-    passing = as_judged(memories[0], writes[0], verdict, memory.gate)
+        return verdict_result(verdict)
+    passing = apply_verdict(memories[0], writes[0], verdict, memory.gate)
     (placed,) = yield from pipeline.placed(memories, [passing], context, ())
     put = replace(placed, ttl=math.inf, intention=intended)
-    applied = yield from write([put], memory.tiered_store.flows)
-    return admitted_as(verdict, put, applied)
+    applied = yield from commit_writes([put], memory.tiered_store.flows)
+    return admission_result(verdict, put, applied)
 
 
 def _checked_end(expires_at: datetime | str | None, trigger: Trigger) -> datetime | None:

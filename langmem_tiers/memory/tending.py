@@ -33,7 +33,7 @@ from langmem_tiers.remember import quarantine
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remember.quarantine import Quarantined, Released, Ruling
 from langmem_tiers.remember.room import Located
-from langmem_tiers.remember.transaction import write
+from langmem_tiers.remember.transaction import commit_writes
 from langmem_tiers.store.write import Write
 
 
@@ -167,7 +167,7 @@ def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
     }
     (rows,) = yield Query((Call("session_keys", params),), commit=True)
     writes = [Write(place=Place(tenant, row[0]), key=row[1], value=None) for row in rows]
-    yield from write(writes, memory.tiered_store.flows)
+    yield from commit_writes(writes, memory.tiered_store.flows)
     return len(writes)
 
 
@@ -192,7 +192,7 @@ def list_quarantined(
     """
     if after is not None:
         checked_instance(after, Quarantined, "after, the last memory of the page before,")
-    return quarantine.quarantined(
+    return quarantine.list_quarantined(
         memory.context,
         memory.tiered_store.flows.moment(),
         checked_limit(limit),
@@ -223,7 +223,9 @@ def release(
     located = yield from _meant(memory, key)
     policy = memory.gate.policy.trust
     options, moment = memory.tiered_store.options, memory.tiered_store.flows.moment()
-    return (yield from quarantine.release(located, why, policy, options, moment, version=seen))
+    return (
+        yield from quarantine.release_memory(located, why, policy, options, moment, version=seen)
+    )
 
 
 def reject(memory: Memory, key: str, *, reason: str, version: datetime | None = None) -> Flow[str]:
@@ -242,7 +244,7 @@ def reject(memory: Memory, key: str, *, reason: str, version: datetime | None = 
     why, seen = checked_text(reason, "reason"), _version(version)
     located = yield from _meant(memory, key)
     options, moment = memory.tiered_store.options, memory.tiered_store.flows.moment()
-    return (yield from quarantine.reject(located, why, options, moment, version=seen))
+    return (yield from quarantine.reject_memory(located, why, options, moment, version=seen))
 
 
 def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, Ruling]]:
@@ -266,7 +268,7 @@ def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, R
     if not isinstance(ids, Mapping) or not all(type(number) is int for number in ids):
         raise InvalidTypeError("decisions wants {one.id: one.quarantined_at, …}")
     moments = {each: parsed_moment(at, "since") for each, at in since.items()}
-    return quarantine.decisions(memory.context, moments)
+    return quarantine.list_decisions(memory.context, moments)
 
 
 def _version(value: datetime | None) -> datetime | None:

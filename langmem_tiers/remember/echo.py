@@ -18,7 +18,7 @@ from unicodedata import category
 
 from langmem_tiers.core.context import Caller
 from langmem_tiers.core.reading import separate_characters, split_sentences, word_set
-from langmem_tiers.remember.new import Known
+from langmem_tiers.remember.new import KnownText
 
 _TAG: Final = re.compile(
     r"</?[a-z_]+(?: [a-z_]+=\"[^\"<]*\")*>"
@@ -30,7 +30,7 @@ _TAG: Final = re.compile(
 """A tag of a fence, or how a line in it begins or ends."""
 _ENDS: Final = re.compile("(?<=[.!?])\\s+|(?<=[\u3002\uff01\uff1f])|\\n+")
 _TOKEN: Final = re.compile(r"(?:(?<!\w)-(?=\d))?\w+(?:['.]\w+)*[+#]*|[^\w\s]")
-_MEANT: Final = "%&"
+_SIGNIFICANT: Final = "%&"
 """Punctuation without which a text says something else."""
 _NEGATIONS: Final = word_set(
     "not no never none nobody nothing nor without cannot nicht kein nie ohne pas jamais sans nunca "
@@ -44,19 +44,19 @@ _LONGEST: Final = 200
 """Words up to which it does."""
 _KEPT: Final = 4_000
 """Characters of a text up to which its words are kept for the next time."""
-MOST: Final = 256
+MAX_PER_CALLER: Final = 256
 """The most memories that are kept of one caller, the latest."""
-MOST_OF_ALL: Final = 20_000
+MAX_OF_ALL: Final = 20_000
 """The most memories that are kept of all callers: our own choice."""
-CHARACTERS: Final = 10_000_000
+MAX_CHARACTERS: Final = 10_000_000
 """The most characters of the memories of all callers: our own choice."""
-LIFE: Final = timedelta(hours=1)
+RECALL_LIFE: Final = timedelta(hours=1)
 """For how long, by the store's clock."""
 
 Words = tuple[str, ...]
 
 
-def echo_of(content: str, recalled: Sequence[Known]) -> Known | None:
+def find_echo(content: str, recalled: Sequence[KnownText]) -> KnownText | None:
     """The recalled text that this one repeats, first of all; None if it says anything new.
 
     Case, signs and blanks aside, it is the same, or made of whole sentences of what was recalled.
@@ -66,82 +66,88 @@ def echo_of(content: str, recalled: Sequence[Known]) -> Known | None:
     if not recalled:
         return None
     written = _tokens(content)
-    said = _folded(written)
+    folded = _fold_words(written)
     texts = []
-    for one in recalled:
-        if one.content.strip() == content.strip() or (said and _says(one.content, said)):
-            return one
-        texts.append(one.content)
-    place = _first_told(written, said, _shelf(tuple(texts)))
+    for known in recalled:
+        if known.content.strip() == content.strip() or (
+            folded and _has_words(known.content, folded)
+        ):
+            return known
+        texts.append(known.content)
+    place = _first_repeated(written, folded, _index_sentences(tuple(texts)))
     return None if place is None else recalled[place]
 
 
-def copy_of(content: str, stored: Sequence[Known]) -> Known | None:
+def find_copy(content: str, stored: Sequence[KnownText]) -> KnownText | None:
     """The stored text that tells all of this already; None if there is none."""
-    return next((one for one in stored if echo_of(content, (one,))), None)
+    return next((known for known in stored if find_echo(content, (known,))), None)
 
 
-def _first_told(written: Words, said: Words, shelf: _Shelf) -> int | None:
+def _first_repeated(written: Words, folded: Words, shelf: _SentenceIndex) -> int | None:
     """Which known text tells the first sentence, if known texts tell all; None if they do not."""
     first: int | None = None
     at = begins = 0
-    while at < len(said) and at - begins <= _FRAME:
-        found = _sentence_at(said, at, shelf)
-        if found is None:
+    while at < len(folded) and at - begins <= _FRAME:
+        match = _sentence_at(folded, at, shelf)
+        if match is None:
             at += 1
-        elif _frames(written[begins:at]):
-            first = found[1] if first is None else first
-            at = begins = at + found[0]
+        elif _is_framing(written[begins:at]):
+            first = match[1] if first is None else first
+            at = begins = at + match[0]
         else:
             return None
     return first if at == begins else None
 
 
-def _sentence_at(said: Words, at: int, shelf: _Shelf) -> tuple[int, int] | None:
+def _sentence_at(folded: Words, at: int, shelf: _SentenceIndex) -> tuple[int, int] | None:
     """The length of the longest known sentence that stands here, and its text, if there is one."""
-    for length in shelf.lengths.get(said[at : at + _UNIT], ()):
-        text = shelf.texts.get(said[at : at + length])
+    for length in shelf.lengths.get(folded[at : at + _UNIT], ()):
+        text = shelf.texts.get(folded[at : at + length])
         if text is not None:
             return length, text
     return None
 
 
-def _frames(words: Words) -> bool:
+def _is_framing(words: Words) -> bool:
     """Whether words say nothing of what follows them, as far as one can see."""
     rest = words[1:] if len(words) > 1 else words
-    named = any(one[0].isupper() and len(one) > 1 for one in rest)
+    named = any(word[0].isupper() and len(word) > 1 for word in rest)
     return not named and all(
-        one.replace("'", "").isalpha()
-        and one.casefold() not in _NEGATIONS
-        and not one.casefold().endswith("n't")
-        for one in words
+        word.replace("'", "").isalpha()
+        and word.casefold() not in _NEGATIONS
+        and not word.casefold().endswith("n't")
+        for word in words
     )
 
 
 def _tokens(text: str) -> Words:
     """The words and what else means something, as they are written."""
-    found = _TOKEN.findall(_TAG.sub("\n", separate_characters(text)))
-    return tuple(one for one in found if len(one) > 1 or one in _MEANT or category(one)[0] != "P")
+    pieces = _TOKEN.findall(_TAG.sub("\n", separate_characters(text)))
+    return tuple(
+        piece
+        for piece in pieces
+        if len(piece) > 1 or piece in _SIGNIFICANT or category(piece)[0] != "P"
+    )
 
 
-def _folded(words: Words) -> Words:
+def _fold_words(words: Words) -> Words:
     return tuple(map(str.casefold, words))
 
 
-def _says(text: str, said: Words) -> bool:
+def _has_words(text: str, folded: Words) -> bool:
     """Whether a text is these words; of a long one the beginning is looked at first."""
     if len(text) <= _KEPT:
-        return said == _whole(text)
-    begins = _folded(_tokens(text[:_KEPT]))[:-1]  # the last may be cut
-    return said[: len(begins)] == begins and said == _folded(_tokens(text))
+        return folded == _cached_words(text)
+    begins = _fold_words(_tokens(text[:_KEPT]))[:-1]  # the last may be cut
+    return folded[: len(begins)] == begins and folded == _fold_words(_tokens(text))
 
 
 @lru_cache(maxsize=512)
-def _whole(text: str) -> Words:
-    return _folded(_tokens(text))
+def _cached_words(text: str) -> Words:
+    return _fold_words(_tokens(text))
 
 
-class _Shelf(NamedTuple):
+class _SentenceIndex(NamedTuple):
     """The sentences of known texts: in which text each stands first, and how long they are."""
 
     texts: dict[Words, int]
@@ -150,22 +156,22 @@ class _Shelf(NamedTuple):
 
 
 @lru_cache(maxsize=2)  # of two calls at once; what was recalled may be long
-def _shelf(texts: tuple[str, ...]) -> _Shelf:
+def _index_sentences(texts: tuple[str, ...]) -> _SentenceIndex:
     places: dict[Words, int] = {}
     for place, text in enumerate(texts):
         for sentence in split_sentences(_TAG.sub("\n", text), _ENDS):
-            words = _folded(_tokens(sentence))
+            words = _fold_words(_tokens(sentence))
             if _UNIT <= len(words) <= _LONGEST:
                 places.setdefault(words, place)
     lengths: dict[Words, list[int]] = {}
-    for one in sorted(places, key=len, reverse=True):
-        several = lengths.setdefault(one[:_UNIT], [])
-        if several[-1:] != [len(one)]:
-            several.append(len(one))
-    return _Shelf(places, lengths)
+    for sentence_words in sorted(places, key=len, reverse=True):
+        sizes = lengths.setdefault(sentence_words[:_UNIT], [])
+        if sizes[-1:] != [len(sentence_words)]:
+            sizes.append(len(sentence_words))
+    return _SentenceIndex(places, lengths)
 
 
-class Recalled(Protocol):
+class RecalledMemory(Protocol):
     """A memory that somebody was shown: a recollection or a reminder."""
 
     @property
@@ -181,51 +187,53 @@ class Recalled(Protocol):
         """What it says."""
 
 
-class _Own(OrderedDict[tuple[tuple[str, ...], str], tuple[Known, datetime]]):
+class _CallerRecalls(OrderedDict[tuple[tuple[str, ...], str], tuple[KnownText, datetime]]):
     """The memories that one caller recalled, by namespace and key, and when, the latest last."""
 
 
-class RecalledLately:
+class RecentRecalls:
     """The memories that each caller recalled last, each once; several threads may use it."""
 
     def __init__(self) -> None:
         """Begin with none."""
         self._lock = threading.Lock()
-        self._of: OrderedDict[Caller, _Own] = OrderedDict()
+        self._of: OrderedDict[Caller, _CallerRecalls] = OrderedDict()
         self._kept = self._characters = 0
 
-    def note(self, caller: Caller, found: Iterable[Recalled], now: datetime) -> None:
+    def note(self, caller: Caller, memories: Iterable[RecalledMemory], now: datetime) -> None:
         """Keep what a recall returned to a caller; callers who recalled longest ago make room."""
-        several = {(one.namespace, one.key): one for one in found}
-        if not several:
+        by_place = {(memory.namespace, memory.key): memory for memory in memories}
+        if not by_place:
             return
         with self._lock:
-            own = self._of.setdefault(caller, _Own())
+            own = self._of.setdefault(caller, _CallerRecalls())
             self._of.move_to_end(caller)
-            for place, one in several.items():
+            for place, memory in by_place.items():
                 if place in own:
                     self._forget(own, place)
-                known = Known(content=one.content, key=one.key, namespace=one.namespace)
-                own[place] = known, now
+                text = KnownText(content=memory.content, key=memory.key, namespace=memory.namespace)
+                own[place] = text, now
                 self._kept += 1
-                self._characters += len(known.content)
-            while own and (len(own) > MOST or now - next(iter(own.values()))[1] > LIFE):
+                self._characters += len(text.content)
+            while own and (
+                len(own) > MAX_PER_CALLER or now - next(iter(own.values()))[1] > RECALL_LIFE
+            ):
                 self._forget(own, next(iter(own)))
-            while self._kept > MOST_OF_ALL or self._characters > CHARACTERS:
+            while self._kept > MAX_OF_ALL or self._characters > MAX_CHARACTERS:
                 longest_ago, theirs = next(iter(self._of.items()))
                 if theirs:
                     self._forget(theirs, next(iter(theirs)))
                 if not theirs:
                     del self._of[longest_ago]
 
-    def known(self, caller: Caller, now: datetime) -> tuple[Known, ...]:
+    def known(self, caller: Caller, now: datetime) -> tuple[KnownText, ...]:
         """Return what a caller recalled in the last hour, the latest first."""
         with self._lock:
-            own = self._of.get(caller, _Own())
-            kept = [known for known, at in own.values() if now - at <= LIFE]
+            own = self._of.get(caller, _CallerRecalls())
+            kept = [text for text, at in own.values() if now - at <= RECALL_LIFE]
         return tuple(reversed(kept))
 
-    def _forget(self, own: _Own, place: tuple[tuple[str, ...], str]) -> None:
-        known, _ = own.pop(place)
+    def _forget(self, own: _CallerRecalls, place: tuple[tuple[str, ...], str]) -> None:
+        text, _ = own.pop(place)
         self._kept -= 1
-        self._characters -= len(known.content)
+        self._characters -= len(text.content)

@@ -36,26 +36,26 @@ from langmem_tiers.core.memory import (
 )
 from langmem_tiers.core.reading import RULE_CHARACTERS, head_and_tail, strip_invisible, words
 from langmem_tiers.postgres.flow import Flow, map_off_loop
-from langmem_tiers.remember.echo import copy_of, echo_of
-from langmem_tiers.remember.instructs import OUR_OWN, Finding, instructions_in
+from langmem_tiers.remember.echo import find_copy, find_echo
+from langmem_tiers.remember.instructs import SPEAKING_SOURCES, Instruction, instructions_in
 from langmem_tiers.remember.new import (
-    Known,
+    ContentPart,
+    KnownText,
     NewMemory,
-    Part,
-    extent_of,
-    pasted_in,
-    recalled_texts,
+    parse_recalled,
+    pasted_parts,
+    size_of,
 )
-from langmem_tiers.remember.review import BEST, Panel, Reviewers, instructing
+from langmem_tiers.remember.review import MAX_SCORE, Panel, Reviewers, injection_reason
 from langmem_tiers.store.write import Capacity
 
-LONGEST: Final = 1_000_000
+MAX_CHARACTERS: Final = 1_000_000
 """Characters of one memory."""
 _SENTENCE: Final = 3
 """Words from which a label may instruct."""
 
 
-_SPECIFIED: Final = frozenset(("hi", "hello", "hi there"))
+_GREETINGS: Final = frozenset(("hi", "hello", "hi there"))
 """What specifications name as trivial: "Hi there" is amplihack's and the orchestrator's example."""
 _SHORT: Final = 2
 """Letters of a word that is too short to say anything, in scripts that are spelt."""
@@ -66,7 +66,7 @@ _MANY: Final = 5
 _SPELT: Final = "\u0e00"
 """From here on there are scripts in which two signs are a word."""
 
-SOURCES: Final[Mapping[str, float]] = {
+SOURCE_TRUST: Final[Mapping[str, float]] = {
     Source.USER: 1.0,
     Source.SYSTEM: 1.0,
     Source.AGENT: 0.8,
@@ -75,11 +75,11 @@ SOURCES: Final[Mapping[str, float]] = {
     Source.UNKNOWN: 0.4,
 }
 """What is trusted how far: who answers for what is said, and how easily another could say it."""
-SPOKEN_FOR: Final = 0.7
+OWN_EVIDENCE_TRUST: Final = 0.7
 """From this trust on (users, operators, agents), what is said again is kept as evidence of its own,
 and ends what it contradicts; below it (tools, pages) it adds nothing, and ends nothing that is
 trusted more."""
-INSTRUCTS: Final = 0.1
+INSTRUCTING_TRUST: Final = 0.1
 """The most that a text is trusted in which instructions were found."""
 
 
@@ -122,34 +122,36 @@ def derived_trust(own: float, origins: Iterable[float] = ()) -> float:
     Raises:
         InvalidInputError: for a trust that is no number in 0…1.
     """
-    return min([checked_trust(own, "trust"), *(checked_trust(one, "trust") for one in origins)])
+    return min(
+        [checked_trust(own, "trust"), *(checked_trust(origin, "trust") for origin in origins)]
+    )
 
 
-def _named(
-    such_as: str, check: Callable[[Any, str], object], known: Collection[str] | None = None
+def _mapping_validator(
+    such_as: str, check: Callable[[Any, str], object], allowed: Collection[str] | None = None
 ) -> PlainValidator:
     """Checks a mapping of names, of those that are `known`, and each value by a function."""
 
-    def checked(given: object, what: str) -> Mapping[str, Any]:
-        several = checks.checked_mapping(given, what, such_as)
-        for name, value in several.items():
+    def checked(mapping: object, what: str) -> Mapping[str, Any]:
+        named = checks.checked_mapping(mapping, what, such_as)
+        for name, value in named.items():
             checks.checked_instance(name, str, f"a name in {what}, {short(name)},")
-            checks.checked_choice(name, known or (name,), f"a name in {what}")
+            checks.checked_choice(name, allowed or (name,), f"a name in {what}")
             check(value, f"{what}[{short(name)}]")
-        return several
+        return named
 
     return validated_by(checked)
 
 
-def _decision(value: object, what: str) -> str:
+def _checked_decision(value: object, what: str) -> str:
     return checks.checked_choice(value, Decision, what)
 
 
-def _worth(value: object, what: str) -> float:
-    return checks.checked_number(value, what, 0, BEST)
+def _checked_score(value: object, what: str) -> float:
+    return checks.checked_number(value, what, 0, MAX_SCORE)
 
 
-def _most(value: object, what: str) -> int:
+def _checked_count(value: object, what: str) -> int:
     return checks.checked_whole(value, what, 1, sys.maxsize)
 
 
@@ -171,20 +173,20 @@ class TrustPolicy:
         ```
     """
 
-    sources: Annotated[Mapping[str, float], _named("{'web': 0.4}", checked_trust)] = field(
-        default_factory=dict
+    sources: Annotated[Mapping[str, float], _mapping_validator("{'web': 0.4}", checked_trust)] = (
+        field(default_factory=dict)
     )
     """Sources of one's own, and other values for those that are known."""
     threshold: Annotated[float, validated_by(checked_trust)] = TRUST_THRESHOLD
-    thresholds: Annotated[Mapping[str, float], _named("{'procedural': 0.7}", checked_trust)] = (
-        field(default_factory=dict)
-    )
+    thresholds: Annotated[
+        Mapping[str, float], _mapping_validator("{'procedural': 0.7}", checked_trust)
+    ] = field(default_factory=dict)
     """By memory type, in place of `threshold`."""
 
     def of_source(self, source: str) -> float:
         """How far a source is trusted; one that is not known, as `unknown` is."""
-        known = {**SOURCES, **self.sources}
-        return known.get(source, known[Source.UNKNOWN])
+        trusts = {**SOURCE_TRUST, **self.sources}
+        return trusts.get(source, trusts[Source.UNKNOWN])
 
     def below(self, memory_type: str) -> float:
         """The threshold of a memory type."""
@@ -210,29 +212,29 @@ class GatePolicy:
 
     trust: Annotated[
         TrustPolicy,
-        validated_by(lambda given, name: checks.checked_instance(given, TrustPolicy, name)),
+        validated_by(lambda value, name: checks.checked_instance(value, TrustPolicy, name)),
     ] = field(default_factory=TrustPolicy)
-    longest: Annotated[int, validated_by(_most)] = LONGEST
+    longest: Annotated[int, validated_by(_checked_count)] = MAX_CHARACTERS
     """Characters; what is longer is refused."""
-    consensus: Annotated[float, validated_by(_worth)] = CONSENSUS
+    consensus: Annotated[float, validated_by(_checked_score)] = CONSENSUS
     """The reviewers' mean from which on it is stored."""
     private: Annotated[
         Mapping[str, Decision],
-        _named("{'email': Decision.REJECT}", _decision),
+        _mapping_validator("{'email': Decision.REJECT}", _checked_decision),
     ] = field(default_factory=dict)
     """What to do with each kind that a detector finds; what is not named is accepted and said."""
     refuse_trivial: Annotated[bool, validated_by(checks.checked_flag)] = True
     refuse_echoes: Annotated[bool, validated_by(checks.checked_flag)] = True
-    keep_copies_from: Annotated[float, validated_by(checked_trust)] = SPOKEN_FOR
+    keep_copies_from: Annotated[float, validated_by(checked_trust)] = OWN_EVIDENCE_TRUST
     """The trust in a source, in 0…1, from which on what it says again is kept as evidence of its
     own; what is trusted less is refused where it is stored already."""
-    capacity: Annotated[Mapping[str, int], _named("{'semantic': 100}", _most)] = field(
-        default_factory=dict
-    )
+    capacity: Annotated[
+        Mapping[str, int], _mapping_validator("{'semantic': 100}", _checked_count)
+    ] = field(default_factory=dict)
     """By memory type: how many of it a place (a namespace) holds; the least worth make room."""
-    tier_capacity: Annotated[Mapping[str, int], _named("{'working': 100}", _most, TIERS)] = field(
-        default_factory=dict
-    )
+    tier_capacity: Annotated[
+        Mapping[str, int], _mapping_validator("{'working': 100}", _checked_count, TIERS)
+    ] = field(default_factory=dict)
     """By tier: how many memories of any type a place of it holds."""
 
 
@@ -258,7 +260,7 @@ class Verdict:
     """As told in `StoreResult`."""
     repeats: str | None = None
     """The key of the memory that it repeats."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Instruction, ...] = ()
     private: tuple[Private, ...] = ()
     sources: Places = ()
     """What it only repeats, and is derived from as that lasts less long."""
@@ -287,31 +289,31 @@ class Gate:
     panel: Panel | None = None
     """Chat models that score it in their place, before it is stored."""
 
-    def of(self, one: NewMemory, review: ReviewResult | None = None) -> Verdict:
+    def of(self, memory: NewMemory, review: ReviewResult | None = None) -> Verdict:
         """What becomes of a memory, by its text, its source and what is known already.
 
         With a `review`, which chat models gave, no function is asked for one; what none of them
         answered for passes.
         """
         policy, refuse = self.policy, partial(Verdict, decision=Decision.REJECT)
-        copied = copy_of(one.content, one.stored) if one.stored else None
-        if (why := _says_nothing(one, policy)) is not None:
+        copied = find_copy(memory.content, memory.stored) if memory.stored else None
+        if (why := _refuse_text(memory, policy)) is not None:
             return refuse(reason=why)
-        known = _known(one, copied, policy) if one.recalled or copied else None
-        if known is not None:
-            return known
-        private, kept, why_private = _private(one.content, policy, self.detectors)
+        repeat = _refuse_repeat(memory, copied, policy) if memory.recalled or copied else None
+        if repeat is not None:
+            return repeat
+        private, kept, why_private = _find_private(memory.content, policy, self.detectors)
         if kept is Decision.REJECT:
             return refuse(reason=why_private, private=private)
-        findings, destination = findings_in(one), route(one.memory_type)
-        trust = trust_in(one, policy, findings)
-        held = _held(trust, findings, destination.memory_type, policy) or why_private
+        findings, destination = find_instructions(memory), route(memory.memory_type)
+        trust = judge_trust(memory, policy, findings)
+        held = _hold_reason(trust, findings, destination.memory_type, policy) or why_private
         if review is None and self.reviewers is not None:
-            review = self.reviewers.review_storage(one)
+            review = self.reviewers.review_storage(memory)
             if review.consensus_score is None and review.failures:
                 held = held or f"unreviewed: {review}"
         score = None if review is None else review.consensus_score
-        held = held or ("" if review is None else instructing(review) or "")
+        held = held or ("" if review is None else injection_reason(review) or "")
         if review is not None and not held and review.refuses(policy.consensus):
             below = f"below {policy.consensus:g}: {review}"
             return refuse(reason=below, review=review, score=score)
@@ -327,9 +329,9 @@ class Gate:
             private=private,
         )
 
-    def asks(self, one: NewMemory) -> bool:
+    def asks(self, memory: NewMemory) -> bool:
         """Whether models have a say: none is asked of what is refused or held without them."""
-        return replace(self, reviewers=None).of(one).decision is Decision.ACCEPT
+        return replace(self, reviewers=None).of(memory).decision is Decision.ACCEPT
 
     def rooms(self, memory_type: str, tier: Tier) -> tuple[Capacity, ...]:
         """How many memories the place of such a memory holds."""
@@ -338,74 +340,76 @@ class Gate:
         own = () if of_type is None else (Capacity(of_type, memory_type=memory_type),)
         return own if of_tier is None else (*own, Capacity(of_tier, tier=tier))
 
-    def trusting(self, one: NewMemory) -> NewMemory:
+    def trusting(self, memory: NewMemory) -> NewMemory:
         """A memory that is trusted no further than its source."""
-        trust = min(one.trust, self.policy.trust.of_source(one.source))
-        return one if trust == one.trust else replace(one, trust=trust)
+        trust = min(memory.trust, self.policy.trust.of_source(memory.source))
+        return memory if trust == memory.trust else replace(memory, trust=trust)
 
     def screening(self, memories: Sequence[NewMemory]) -> Flow[list[NewMemory]]:
         """Memories that are kept whatever they say, and held back if they instruct their reader."""
         lenient = replace(self.policy, refuse_trivial=False, refuse_echoes=False)
         gate = replace(self, policy=lenient, reviewers=None)
 
-        def screened(one: NewMemory) -> NewMemory:
-            verdict = gate.of(replace(one, recalled=()))
+        def screened(memory: NewMemory) -> NewMemory:
+            verdict = gate.of(replace(memory, recalled=()))
             return replace(
-                one,
-                trust=min(one.trust, verdict.trust),
-                held=one.held if verdict.decision is Decision.ACCEPT else verdict.reason,
-                threshold=self.policy.trust.below(one.memory_type or "episodic"),
+                memory,
+                trust=min(memory.trust, verdict.trust),
+                held=memory.held if verdict.decision is Decision.ACCEPT else verdict.reason,
+                threshold=self.policy.trust.below(memory.memory_type or "episodic"),
             )
 
-        return map_off_loop(screened, extent_of(memories), memories)
+        return map_off_loop(screened, size_of(memories), memories)
 
 
-def keepable(text: str, policy: GatePolicy, detectors: Sequence[Detector]) -> str:
+def redact_private(text: str, policy: GatePolicy, detectors: Sequence[Detector]) -> str:
     """A text that is no memory as it may be kept; one with private data that is refused may not."""
-    return "(private)" if _private(text, policy, detectors)[1] is Decision.REJECT else text
+    return "(private)" if _find_private(text, policy, detectors)[1] is Decision.REJECT else text
 
 
-def trust_in(
-    one: NewMemory,
+def judge_trust(
+    memory: NewMemory,
     policy: GatePolicy = DEFAULT_POLICY,
-    findings: Sequence[Finding] | None = None,
+    findings: Sequence[Instruction] | None = None,
 ) -> float:
     """How far a text is trusted, in 0…1, whatever else becomes of it."""
-    found = findings_in(one) if findings is None else findings
-    most = INSTRUCTS if found else one.trust
-    return min(policy.trust.of_source(one.source), one.trust, most)
+    instructions = find_instructions(memory) if findings is None else findings
+    most = INSTRUCTING_TRUST if instructions else memory.trust
+    return min(policy.trust.of_source(memory.source), memory.trust, most)
 
 
-def findings_in(one: NewMemory) -> tuple[Finding, ...]:
+def find_instructions(memory: NewMemory) -> tuple[Instruction, ...]:
     """What instructs the reader, the surest first: in what it says, or in what stands beside it."""
-    pasted = pasted_in(one)
-    if one.source in OUR_OWN and not (one.parts or pasted):
+    pasted = pasted_parts(memory)
+    if memory.source in SPEAKING_SOURCES and not (memory.parts or pasted):
         return ()  # all of it is somebody's own word
-    parts = one.parts or (Part(one.content), *pasted)
-    beside = [*one.beside, *(tag.replace("-", " ") for tag in one.tags)]
-    told = [each for each in beside if len(each.split()) >= _SENTENCE]
-    found: list[Finding] = []
-    for part in (*parts, Part("\n".join(told))):
+    parts = memory.parts or (ContentPart(memory.content), *pasted)
+    beside = [*memory.beside, *(tag.replace("-", " ") for tag in memory.tags)]
+    sentences = [each for each in beside if len(each.split()) >= _SENTENCE]
+    instructions: list[Instruction] = []
+    for part in (*parts, ContentPart("\n".join(sentences))):
         if part.text:
-            found += instructions_in(part.text, part.source or one.source)
-    return tuple(sorted(found, key=lambda finding: -finding.sure))
+            instructions += instructions_in(part.text, part.source or memory.source)
+    return tuple(sorted(instructions, key=lambda finding: -finding.sure))
 
 
-def _says_nothing(one: NewMemory, policy: GatePolicy) -> str | None:
+def _refuse_text(memory: NewMemory, policy: GatePolicy) -> str | None:
     """Why a text is refused for what it is: it says nothing, or too much."""
-    if (length := len(one.content)) > policy.longest:
+    if (length := len(memory.content)) > policy.longest:
         return (
             f"too long: {length:,} characters, and {policy.longest:,} are kept: store its parts or "
             "a summary"
         )
-    kind = triviality(one.content) if policy.refuse_trivial else None
+    kind = triviality(memory.content) if policy.refuse_trivial else None
     return None if kind is None else f"trivial: {kind}"
 
 
-def _known(one: NewMemory, copied: Known | None, policy: GatePolicy) -> Verdict | None:
+def _refuse_repeat(
+    memory: NewMemory, copied: KnownText | None, policy: GatePolicy
+) -> Verdict | None:
     """The refusal of what was recalled or is stored already."""
-    recalled = recalled_texts(one.recalled) if policy.refuse_echoes and one.recalled else ()
-    if (echo := echo_of(one.content, recalled)) is not None:
+    recalled = parse_recalled(memory.recalled) if policy.refuse_echoes and memory.recalled else ()
+    if (echo := find_echo(memory.content, recalled)) is not None:
         named = "" if echo.key is None else f" ({echo.key})"
         return Verdict(
             decision=Decision.REJECT,
@@ -415,13 +419,13 @@ def _known(one: NewMemory, copied: Known | None, policy: GatePolicy) -> Verdict 
             if echo.namespace and echo.key
             else (),
         )
-    if copied is not None and policy.trust.of_source(one.source) < policy.keep_copies_from:
-        why = f"duplicate: it is stored already, and a {one.source} that says it again adds nothing"
+    if copied is not None and policy.trust.of_source(memory.source) < policy.keep_copies_from:
+        why = f"duplicate: it is stored already, and a {memory.source} that says it again adds nothing"
         return Verdict(decision=Decision.REJECT, reason=why, repeats=copied.key)
     return None
 
 
-def _private(
+def _find_private(
     content: str, policy: GatePolicy, detectors: Sequence[Detector]
 ) -> tuple[tuple[Private, ...], Decision, str]:
     """What is private in a text, what is decided for it, and why; the strictest decision holds.
@@ -429,20 +433,24 @@ def _private(
     Raises:
         InvalidTypeError: if a detector returns anything else.
     """
-    found: list[Private] = []
+    matches: list[Private] = []
     what = "what a detector returns"
     for detect in detectors:
-        several = checks.checked_list(detect(content), what, "Private(kind, start, end)")
-        found += [checks.checked_instance(one, Private, what) for one in several]
-    if found:
+        results = checks.checked_list(detect(content), what, "Private(kind, start, end)")
+        matches += [checks.checked_instance(result, Private, what) for result in results]
+    if matches:
         for decision in (Decision.REJECT, Decision.QUARANTINE):
-            if kinds := {one.kind for one in found if policy.private.get(one.kind) == decision}:
+            if kinds := {
+                match.kind for match in matches if policy.private.get(match.kind) == decision
+            }:
                 why = f"private: it holds {', '.join(sorted(kinds))}; store it without"
-                return tuple(found), decision, why
-    return tuple(found), Decision.ACCEPT, ""
+                return tuple(matches), decision, why
+    return tuple(matches), Decision.ACCEPT, ""
 
 
-def _held(trust: float, findings: Sequence[Finding], memory_type: str, policy: GatePolicy) -> str:
+def _hold_reason(
+    trust: float, findings: Sequence[Instruction], memory_type: str, policy: GatePolicy
+) -> str:
     """Why it is not to be recalled; nothing if it may be."""
     needed = policy.trust.below(memory_type)
     if trust >= needed:
@@ -464,15 +472,15 @@ def triviality(content: str) -> str | None:
             content
         )  # what is between them says no more, if it is in no other letters
         return triviality(ends) if set(content) <= set(ends) else None
-    said = words(content)
-    if not said or not any(map(str.isalnum, content)):
+    spoken = words(content)
+    if not spoken or not any(map(str.isalnum, content)):
         return "nothing but signs" if strip_invisible(content).strip() else "empty"
-    if " ".join(said) in _SPECIFIED:
+    if " ".join(spoken) in _GREETINGS:
         return "a greeting"
-    return _noise(said[0]) if len(set(said)) == 1 else None
+    return _noise_kind(spoken[0]) if len(set(spoken)) == 1 else None
 
 
-def _noise(word: str) -> str | None:
+def _noise_kind(word: str) -> str | None:
     """What kind of noise one word is, said once or over and over."""
     if any(map(str.isdigit, word)):
         return None

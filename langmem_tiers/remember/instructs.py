@@ -36,9 +36,9 @@ from langmem_tiers.core import linear_model
 from langmem_tiers.core.memory import PERSON_SOURCES, Source
 from langmem_tiers.core.reading import BIAS, split_sentences, strip_invisible, tokens
 
-OUR_OWN: Final = (*PERSON_SOURCES, Source.AGENT)
+SPEAKING_SOURCES: Final = (*PERSON_SOURCES, Source.AGENT)
 """Who tells something; all others bring it."""
-ALIKE: Final = 0.3
+HELD_FROM: Final = 0.3
 """The likeness from which on a text is held. Of kinds of what tools bring that were left out of the
 fit one harmless text in twenty is held by it."""
 _LONGEST: Final = 50_000
@@ -47,7 +47,7 @@ What is longer from outside is held back, as nobody has read it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Instruction:
     """What in a text may instruct its reader."""
 
     kind: str
@@ -64,56 +64,56 @@ class Finding:
 
 
 @lru_cache(maxsize=256)
-def instructions_in(content: str, source: str) -> tuple[Finding, ...]:
+def instructions_in(content: str, source: str) -> tuple[Instruction, ...]:
     """What instructs the reader in a text from this source, the surest first; none if nothing does.
 
     Nothing does that a user, an operator or the agent says.
     """
-    if source in OUR_OWN:
+    if source in SPEAKING_SOURCES:
         return ()
-    text = _bounded(content)
-    found = [*_alike(plain(text), "likeness"), *_disguised(text)]
+    text = _bound_text(content)
+    findings = [*_find_likeness(undisguise(text), "likeness"), *_find_disguised(text)]
     if text != content:
-        found.append(Finding("unread", 0.5, f"{len(content):,} characters"))
-    return tuple(sorted(found, key=lambda one: -one.sure))
+        findings.append(Instruction("unread", 0.5, f"{len(content):,} characters"))
+    return tuple(sorted(findings, key=lambda finding: -finding.sure))
 
 
-def _disguised(text: str) -> Iterator[Finding]:
-    how = conceals(text)
-    if how is not None:
-        yield Finding("hidden", 1.0, how)
-    for one in hidden_in(text):
-        yield from _alike(one, "encoded")
+def _find_disguised(text: str) -> Iterator[Instruction]:
+    concealment = find_concealment(text)
+    if concealment is not None:
+        yield Instruction("hidden", 1.0, concealment)
+    for reading in decode_disguises(text):
+        yield from _find_likeness(reading, "encoded")
 
 
-def _alike(text: str, kind: str) -> Iterator[Finding]:
-    score, passage = likeness(text)
-    if score >= ALIKE:
-        sure = 1 / (1 + math.exp(ALIKE - score))
-        yield Finding(kind, sure, _excerpt(passage), _weightiest(passage, shipped()))
+def _find_likeness(text: str, kind: str) -> Iterator[Instruction]:
+    score, passage = injection_likeness(text)
+    if score >= HELD_FROM:
+        sure = 1 / (1 + math.exp(HELD_FROM - score))
+        yield Instruction(kind, sure, _excerpt(passage), _heaviest_words(passage, load_weights()))
 
 
-def _bounded(content: str) -> str:
+def _bound_text(content: str) -> str:
     """The text, or its beginning and end if it is long, as it is or in its plain form."""
-    text = _ends(content)
+    text = _head_and_tail(content)
     plainly = text if text.isascii() else normalize("NFKC", text)
-    return text if len(plainly) <= _LONGEST + 1 else _ends(plainly)
+    return text if len(plainly) <= _LONGEST + 1 else _head_and_tail(plainly)
 
 
-def _ends(text: str) -> str:
+def _head_and_tail(text: str) -> str:
     if len(text) <= _LONGEST:
         return text
     return text[: _LONGEST // 2] + "\n" + text[-_LONGEST // 2 :]
 
 
 def _excerpt(text: str) -> str:
-    said = " ".join(text.split())
-    return said if len(said) <= 80 else said[:79] + "…"  # noqa: PLR2004 - one line
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else line[:79] + "…"  # noqa: PLR2004 - one line
 
 
 TOGETHER: Final = 3
 """Sentences that are read together: an order is given in a breath."""
-_TOLD: Final = 3
+_NAMED_WORDS: Final = 3
 """Words that are named as those that weighed most."""
 _FIRST: Final = "^ "
 """Stands before the first word of a sentence."""
@@ -133,68 +133,72 @@ class Likeness(NamedTuple):
     """Up to three sentences."""
 
 
-def likeness(text: str) -> Likeness:
+def injection_likeness(text: str) -> Likeness:
     """The passage of a text that reads most like an attack."""
-    weights = shipped()
-    several = (Likeness(scored(weights, names), one) for one, names in _read(text))
-    return max(several, default=Likeness(-math.inf, ""), key=attrgetter("score"))
+    weights = load_weights()
+    likenesses = (
+        Likeness(score_features(weights, names), passage) for passage, names in _read_passages(text)
+    )
+    return max(likenesses, default=Likeness(-math.inf, ""), key=attrgetter("score"))
 
 
-def _weightiest(passage: str, weights: Weights) -> tuple[str, ...]:
+def _heaviest_words(passage: str, weights: Weights) -> tuple[str, ...]:
     """The words and pairs that speak most for an attack, as they are written."""
     shown = {}
     for words in map(tokens, split_sentences(passage)):
-        both = map(_alone_and_in_pairs, (_stems(words), words))
-        for name, one in zip(*both, strict=True):
-            written = one.removeprefix(_FIRST)
+        both = map(_words_and_pairs, (_stems(words), words))
+        for name, feature in zip(*both, strict=True):
+            written = feature.removeprefix(_FIRST)
             if weights.get(name, 0.0) > 0 and all(word in passage for word in written.split()):
                 shown[name] = written
-    told = dict.fromkeys(shown[one] for one in sorted(shown, key=lambda one: -weights[one]))
-    return tuple(one for one in told if any(map(str.isalpha, one)))[:_TOLD]
+    written_words = dict.fromkeys(
+        shown[name] for name in sorted(shown, key=lambda name: -weights[name])
+    )
+    return tuple(word for word in written_words if any(map(str.isalpha, word)))[:_NAMED_WORDS]
 
 
 def passages(text: str) -> list[str]:
     """Each sentence, and each three that follow each other: neither hides among others."""
-    return list(dict.fromkeys(one for one, _ in _read(text)))
+    return list(dict.fromkeys(passage for passage, _ in _read_passages(text)))
 
 
-def _read(text: str) -> Iterator[tuple[str, frozenset[str]]]:
+def _read_passages(text: str) -> Iterator[tuple[str, frozenset[str]]]:
     """The passages, and what counts of each: of several sentences, what counts of any."""
     sentences = split_sentences(text)
-    each = [*map(_names, sentences)]
+    each = [*map(_feature_names, sentences)]
     yield from zip(sentences, each, strict=True)
     for place in range(max(1, len(sentences) - TOGETHER + 1) if len(sentences) > 1 else 0):
         run = slice(place, place + TOGETHER)
         yield "\n".join(sentences[run]), frozenset[str]().union(*each[run])
 
 
-def features(text: str) -> frozenset[str]:
+def injection_features(text: str) -> frozenset[str]:
     """What counts of a text: its words, alone and in pairs."""
-    return frozenset[str]().union(*map(_names, split_sentences(text)))
+    return frozenset[str]().union(*map(_feature_names, split_sentences(text)))
 
 
 @lru_cache(maxsize=2_000)
-def _names(sentence: str) -> frozenset[str]:
-    return frozenset(_alone_and_in_pairs(_stems(tokens(sentence))))
+def _feature_names(sentence: str) -> frozenset[str]:
+    return frozenset(_words_and_pairs(_stems(tokens(sentence))))
 
 
 def _stems(words: Sequence[str]) -> list[str]:
-    return [one[:_STEM].lower() for one in words]
+    return [word[:_STEM].lower() for word in words]
 
 
-def _alone_and_in_pairs(words: Sequence[str]) -> tuple[str, ...]:
+def _words_and_pairs(words: Sequence[str]) -> tuple[str, ...]:
     """Each word, each pair of them, and the first as such."""
     return (*words, *map(" ".join, pairwise(words)), *map(_FIRST.__add__, words[:1]))
 
 
-def scored(weights: Weights, found: frozenset[str]) -> float:
+def score_features(weights: Weights, features: frozenset[str]) -> float:
     """The score of these features; what has no weight counts for nothing, and dilutes the rest."""
-    several = math.fsum(map(weights.__getitem__, found & weights.keys()))
-    return weights[BIAS] + several / math.sqrt(max(1, len(found)))
+    weight_sum = math.fsum(map(weights.__getitem__, features & weights.keys()))
+    return weights[BIAS] + weight_sum / math.sqrt(max(1, len(features)))
 
 
 @cache
-def shipped() -> Weights:
+def load_weights() -> Weights:
     """The weights that ship."""
     model = linear_model.read_weights(files(__package__), "likeness")
     return {name: weight for name, (weight,) in model.items()}
@@ -230,21 +234,21 @@ _APART: Final = re.compile("(?<=[A-Za-z])[\u200b-\u200d\u2060]+(?=[A-Za-z])")
 _TIMES_APART: Final = 3
 
 
-def plain(text: str) -> str:
+def undisguise(text: str) -> str:
     """The text as it is read: nothing hidden, entities written out, look-alikes as they look."""
-    shown = _unescaped(text)
+    shown = _unescape(text)
     if shown.isascii() or not _OTHER_LETTER.search(shown.casefold()):
         return shown
-    return _TOKEN.sub(lambda found: _lettered(found[0]), shown)
+    return _TOKEN.sub(lambda token: _to_latin(token[0]), shown)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     if "&#" in text:
         text = _BEYOND.sub("\N{REPLACEMENT CHARACTER}", _ZEROS.sub("&#", text))
     return strip_invisible(html.unescape(text))
 
 
-def _lettered(word: str) -> str:
+def _to_latin(word: str) -> str:
     """A word that mixes alphabets, in Latin letters."""
     folded = word.casefold()
     if not (_LATIN_LETTER.search(folded) and _OTHER_LETTER.search(folded)):
@@ -252,47 +256,49 @@ def _lettered(word: str) -> str:
     return folded.translate(_LOOK_ALIKE)
 
 
-def hidden_in(text: str) -> Iterator[str]:
+def decode_disguises(text: str) -> Iterator[str]:
     """What a text may say behind each disguise: whatever reads like nothing was none."""
-    shown = plain(text)
+    shown = undisguise(text)
     entities = map(html.unescape, _ENTITY.findall(text))
-    if any(map(str.isalpha, entities)) or shown != _unescaped(text):
+    if any(map(str.isalpha, entities)) or shown != _unescape(text):
         yield shown
     readings = (
-        " ".join(one.translate(_LEET) for one in _TOKEN.findall(shown) if _mixed(one)),
-        "\n".join(_joined(one) for one in _LETTERS_APART.findall(shown)),
+        " ".join(
+            token.translate(_LEET) for token in _TOKEN.findall(shown) if _has_digit_letters(token)
+        ),
+        "\n".join(_join_letters(letters) for letters in _LETTERS_APART.findall(shown)),
         shown[::-1],
         shown.lower().translate(_ROT13),
-        *map(plain, _decoded(text)),
+        *map(undisguise, _decode_codes(text)),
     )
-    yield from (one for one in readings if one not in ("", shown, shown.lower()))
+    yield from (reading for reading in readings if reading not in ("", shown, shown.lower()))
 
 
-def _mixed(word: str) -> bool:
+def _has_digit_letters(word: str) -> bool:
     """Whether digits may stand for letters in it."""
     return bool(_DIGIT_LIKE.search(word) and _LATIN_LETTER.search(word.casefold()))
 
 
-def _joined(apart: str) -> str:
+def _join_letters(apart: str) -> str:
     """Letters that stand apart, as words: more than one blank divides those."""
-    return " ".join("".join(one.split()) for one in _BLANKS.split(apart))
+    return " ".join("".join(word.split()) for word in _BLANKS.split(apart))
 
 
-def _decoded(text: str) -> Iterator[str]:
+def _decode_codes(text: str) -> Iterator[str]:
     """What stands in the text in a code, where that is words: base64, hex, %xx, tags."""
-    for found in _TAGS.findall(text):
-        yield "".join(chr(ord(one) - 0xE0000) for one in found)
-    for found in _TOKEN.findall(text):
-        if "%" in found and len(_PERCENT.findall(found)) >= _TIMES_PERCENT:
-            yield unquote(found)
+    for code in _TAGS.findall(text):
+        yield "".join(chr(ord(tag) - 0xE0000) for tag in code)
+    for code in _TOKEN.findall(text):
+        if "%" in code and len(_PERCENT.findall(code)) >= _TIMES_PERCENT:
+            yield unquote(code)
     for pattern, decode in ((_BASE64, _from_base64), (_HEX, _from_hex)):
-        for found in pattern.findall(text[:_LONGEST_CODE]):
-            said = decode(found)
-            if said is not None and _WORDS.search(said):
-                yield said
+        for code in pattern.findall(text[:_LONGEST_CODE]):
+            decoded = decode(code)
+            if decoded is not None and _WORDS.search(decoded):
+                yield decoded
 
 
-def conceals(text: str) -> str | None:
+def find_concealment(text: str) -> str | None:
     """How a text hides what it says by signs that nobody sees; None if it does not."""
     if _TAGS.search(text):
         return "letters that are not shown"
@@ -303,16 +309,16 @@ def conceals(text: str) -> str | None:
     return None
 
 
-def _from_base64(found: str) -> str | None:
+def _from_base64(code: str) -> str | None:
     try:
-        raw = base64.b64decode(found + "=" * (-len(found) % 4), altchars=b"-_", validate=False)
+        raw = base64.b64decode(code + "=" * (-len(code) % 4), altchars=b"-_", validate=False)
         return raw.decode("utf-8")
     except (binascii.Error, UnicodeDecodeError):
         return None
 
 
-def _from_hex(found: str) -> str | None:
+def _from_hex(code: str) -> str | None:
     try:
-        return bytes.fromhex(re.sub("[ :]", "", found)).decode("utf-8")
+        return bytes.fromhex(re.sub("[ :]", "", code)).decode("utf-8")
     except (ValueError, UnicodeDecodeError):
         return None

@@ -53,7 +53,7 @@ _PARAGRAPHS: Final = re.compile(r"\n[ \t]*\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownText:
     """A text that is known already, by the key of its memory."""
 
     content: str
@@ -61,7 +61,7 @@ class Known:
     namespace: tuple[str, ...] | None = None
 
 
-class Part(NamedTuple):
+class ContentPart(NamedTuple):
     """One of the texts that a content was put together of, and whose word it is."""
 
     text: str
@@ -79,7 +79,7 @@ class NewMemory:
     content: str
     memory_type: str | None = "episodic"
     """None leaves it to what the content says."""
-    parts: Sequence[Part] = ()
+    parts: Sequence[ContentPart] = ()
     """What the content was put together of, in a layout of ours: the gate judges each by itself."""
     tier: Tier | None = None
     key: str | None = None
@@ -107,7 +107,7 @@ class NewMemory:
     recalled: Iterable[object] = ()
     """What was recalled in its run, and what the agent runs under: what repeats it is no new
     evidence."""
-    stored: Sequence[Known] = ()
+    stored: Sequence[KnownText] = ()
     """What is stored and might say the same."""
     echoes: Iterable[Sequence[str]] = ()
     """What it repeats, by stored namespace and key: it is derived from what is left of that."""
@@ -123,11 +123,11 @@ class NewMemory:
     @property
     def beside(self) -> tuple[str, ...]:
         """What else a prompt may say of it: who said it, and the circumstances."""
-        return tuple(one for one in (self.speaker, self.context) if isinstance(one, str))
+        return tuple(text for text in (self.speaker, self.context) if isinstance(text, str))
 
 
 def to_write(
-    one: NewMemory,
+    memory: NewMemory,
     *,
     context: MemoryContext,
     types: MemoryTypes,
@@ -140,48 +140,48 @@ def to_write(
     Raises:
         InvalidInputError: for anything that cannot be stored; nothing was.
     """
-    kind = types.get(one.memory_type or "episodic")
-    tier = kind.tier if one.tier is None else Tier(one.tier)
+    kind = types.get(memory.memory_type or "episodic")
+    tier = kind.tier if memory.tier is None else Tier(memory.tier)
     where = context
     for name in _OF_CONTEXT:
-        if (given := getattr(one, name)) is not None:
-            where = replace(where, **{name: given})
-    value = kind.fields(one.content, _given(one, where))
-    value = {**value, "content": one.content, "memory_type": kind.name}
+        if (own := getattr(memory, name)) is not None:
+            where = replace(where, **{name: own})
+    value = kind.fields(memory.content, _given_fields(memory, where))
+    value = {**value, "content": memory.content, "memory_type": kind.name}
     if "tags" in value:
         value["tags"] = normalised_tags(value["tags"])
     if kind.boost != 1.0:
         value.setdefault("boost", kind.boost)
-    if one.trust < 1.0 or one.source != Source.USER:
-        value["source"] = one.source
-    if one.trust < 1.0:
-        value["trust"] = one.trust
-    if (one.speaker or "").lower() in _TALKERS:
-        value[SMALL_TALK] = round(classify_message(one.content).talk, 2)
-    write = write_of(
+    if memory.trust < 1.0 or memory.source != Source.USER:
+        value["source"] = memory.source
+    if memory.trust < 1.0:
+        value["trust"] = memory.trust
+    if (memory.speaker or "").lower() in _TALKERS:
+        value[SMALL_TALK] = round(classify_message(memory.content).talk, 2)
+    write = write_of_value(
         value,
         place=encode_namespace(
-            where.namespace(tier, personal=kind.kept_for(where.user_id, one.personal))
+            where.namespace(tier, personal=kind.kept_for(where.user_id, memory.personal))
         ),
-        key=str(uuid4()) if one.key is None else one.key,
+        key=str(uuid4()) if memory.key is None else memory.key,
         index=index,
         tier=tier,
-        ttl=math.inf if one.pinned is True else kind.ttl if default_ttl is None else default_ttl,
+        ttl=math.inf if memory.pinned is True else kind.ttl if default_ttl is None else default_ttl,
         bounds=bounds,
     )
-    echoes = tuple((write.place._replace(namespace=at), key) for at, key in one.echoes)
+    echoes = tuple((write.place._replace(namespace=at), key) for at, key in memory.echoes)
     return replace(
         write,
         sources=echoes,
         echoes=echoes,
-        held=one.held,
-        threshold=one.threshold,
-        has_given_key=one.key is not None,
+        held=memory.held,
+        threshold=memory.threshold,
+        has_given_key=memory.key is not None,
         until_session_end=kind.tier == Tier.SHORT_TERM,
     )
 
 
-def write_of(
+def write_of_value(
     value: Mapping[str, Any],
     *,
     place: Place,
@@ -210,18 +210,18 @@ def write_of(
     )
 
 
-def checked_text(given: object, what: str) -> str:
+def checked_text(value: object, what: str) -> str:
     """A text that says something.
 
     Raises:
         InvalidInputError: for anything else.
     """
-    if not isinstance(given, str):
-        raise InvalidTypeError(f"{what} is a string, not {type(given).__name__}")
-    utf8_bytes(given, what)
-    if not given.strip():
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{what} is a string, not {type(value).__name__}")
+    utf8_bytes(value, what)
+    if not value.strip():
         raise InvalidInputError(f"{what} is empty: say it in a sentence")
-    return given
+    return value
 
 
 def checked_content(content: object, what: str = "content") -> str:
@@ -237,14 +237,14 @@ def checked_content(content: object, what: str = "content") -> str:
     return content
 
 
-def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
+def _given_fields(memory: NewMemory, where: MemoryContext) -> dict[str, Any]:
     """The fields that were given, in the form they are stored in."""
-    fields = {**_mapping(one.further, "further"), **_NOTHING_GIVEN}
+    fields = {**_checked_dict(memory.further, "further"), **_NOTHING_GIVEN}
     for name, check in _CHECKS.items():
-        given = getattr(where if name in _OF_CONTEXT else one, name)
-        if _is_given(name, given):
-            fields[name] = check(given, name)
-    if one.turn is not None and one.speaker is None:
+        value = getattr(where if name in _OF_CONTEXT else memory, name)
+        if _is_given(name, value):
+            fields[name] = check(value, name)
+    if memory.turn is not None and memory.speaker is None:
         raise InvalidInputError("a turn is something that somebody said: name the speaker too")
     began, ended = fields["valid_from"], fields["valid_to"]
     if began and ended and began >= ended:
@@ -255,75 +255,78 @@ def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
     for name in _TIMES:
         if fields[name] is not None:
             fields[name] = fields[name].isoformat()
-    return {name: found for name, found in fields.items() if found not in (None, [], {})}
+    return {name: value for name, value in fields.items() if value not in (None, [], {})}
 
 
-def read_once(one: NewMemory, bounds: Bounds) -> NewMemory:
+def freeze(memory: NewMemory, bounds: Bounds) -> NewMemory:
     """A memory whose iterables can be read again, and what the gate reads of it is checked.
 
     Raises:
         InvalidInputError: for what is of another kind, empty, or too long.
     """
-    bounds.check_content(one.content)
-    checked_content(one.content)
+    bounds.check_content(memory.content)
+    checked_content(memory.content)
     read: dict[str, Any] = {}
     for name, check in _READ_ONCE.items():
-        given = getattr(one, name)
-        if _is_given(name, given):
-            several = bounds.listed(given, f"a list of {name}") if name in _LISTS else given
-            read[name] = check(several, name)
-    return replace(one, **read)
+        value = getattr(memory, name)
+        if _is_given(name, value):
+            items = bounds.listed(value, f"a list of {name}") if name in _LISTS else value
+            read[name] = check(items, name)
+    return replace(memory, **read)
 
 
-def extent_of(memories: Iterable[NewMemory]) -> int:
+def size_of(memories: Iterable[NewMemory]) -> int:
     """How much is to be read to check these, no further than need be."""
-    found = 0
-    for one in memories:
-        lists = [one.tags, one.derived_from, one.entities, one.recalled]
-        mappings = [one.context, one.success_metrics, one.metadata, one.further]
-        found += reading_size([one.content, *lists, *mappings])
-        if found > CHARACTERS_ON_LOOP:
+    size = 0
+    for memory in memories:
+        lists = [memory.tags, memory.derived_from, memory.entities, memory.recalled]
+        mappings = [memory.context, memory.success_metrics, memory.metadata, memory.further]
+        size += reading_size([memory.content, *lists, *mappings])
+        if size > CHARACTERS_ON_LOOP:
             break
-    return found
+    return size
 
 
-def drawn_from(origin: NewMemory, one: NewMemory) -> NewMemory:
+def derive_from(origin: NewMemory, memory: NewMemory) -> NewMemory:
     """A memory that is drawn from another: trusted no further, and held back where that is."""
     held = None if origin.held is None else f"derived: it came from {origin.key}: {origin.held}"
     return replace(
-        one, source=origin.source, trust=min(one.trust, origin.trust), held=one.held or held
+        memory,
+        source=origin.source,
+        trust=min(memory.trust, origin.trust),
+        held=memory.held or held,
     )
 
 
-def _turn(given: object, what: str) -> int:
-    return checks.checked_whole(given, what, 0, MAX_TURN - 1)
+def _checked_turn(value: object, what: str) -> int:
+    return checks.checked_whole(value, what, 0, MAX_TURN - 1)
 
 
-def _is_given(name: str, given: object) -> bool:
+def _is_given(name: str, value: object) -> bool:
     """Tell whether a field is to be checked: it is neither None nor as it is where nobody gave it.
 
     False is no empty list, and an empty list no mapping.
     """
-    default = getattr(_UNSAID, name)
-    return given is not None and (type(given) is not type(default) or given != default)
+    default = getattr(_DEFAULTS, name)
+    return value is not None and (type(value) is not type(default) or value != default)
 
 
-def _text(given: object, what: str) -> str:
-    if not isinstance(given, str):
-        raise InvalidTypeError(f"{what} is a string, not {type(given).__name__}")
-    return given
+def _checked_string(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{what} is a string, not {type(value).__name__}")
+    return value
 
 
-def _mapping(given: object, what: str) -> dict[str, Any]:
-    return {} if given is None else dict(checks.checked_mapping(given, what, "{'a': 1}"))
+def _checked_dict(value: object, what: str) -> dict[str, Any]:
+    return {} if value is None else dict(checks.checked_mapping(value, what, "{'a': 1}"))
 
 
-def _text_or_mapping(given: object, what: str) -> object:
-    return given if isinstance(given, str) else _mapping(given, what)
+def _checked_circumstances(value: object, what: str) -> object:
+    return value if isinstance(value, str) else _checked_dict(value, what)
 
 
-def _pinned(given: object, what: str) -> bool | None:
-    return checks.checked_flag(given, what) or None
+def _checked_pinned(value: object, what: str) -> bool | None:
+    return checks.checked_flag(value, what) or None
 
 
 _OF_CONTEXT: Final = ("project_id", "session_id", "agent_id")
@@ -332,66 +335,66 @@ _TIMES: Final = ("occurred_at", "valid_from", "valid_to")
 _CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     **dict.fromkeys((*_OF_CONTEXT, "speaker"), checked_label),
     "tags": checks.checked_strings,
-    "turn": _turn,
+    "turn": _checked_turn,
     **dict.fromkeys(_TIMES, parsed_moment),
     "importance": checked_share,
     "entities": checks.checked_strings,
-    "context": _text_or_mapping,
-    **dict.fromkeys(("emotional_valence", "platform_source", "source_task"), _text),
-    **dict.fromkeys(("success_metrics", "metadata"), _mapping),
-    "pinned": _pinned,
+    "context": _checked_circumstances,
+    **dict.fromkeys(("emotional_valence", "platform_source", "source_task"), _checked_string),
+    **dict.fromkeys(("success_metrics", "metadata"), _checked_dict),
+    "pinned": _checked_pinned,
 }
 """What each field of a value is checked by."""
 _LISTS: Final = ("tags", "derived_from", "entities", "recalled")
 _READ_ONCE: Final[Mapping[str, Callable[[Any, str], Any]]] = {
-    "memory_type": lambda given, name: checks.checked_instance(given, str, name),
-    "key": lambda given, _: check_key(given),
+    "memory_type": lambda value, name: checks.checked_instance(value, str, name),
+    "key": lambda value, _: check_key(value),
     **dict.fromkeys(("source", "speaker"), checked_label),
     "trust": checked_share,
-    "tags": lambda given, _: tuple(normalised_tags(given)),
-    "derived_from": lambda given, name: tuple(
-        map(check_key, dict.fromkeys(checks.checked_strings(given, name)))
+    "tags": lambda value, _: tuple(normalised_tags(value)),
+    "derived_from": lambda value, name: tuple(
+        map(check_key, dict.fromkeys(checks.checked_strings(value, name)))
     ),
-    "entities": lambda given, _: given,
-    "recalled": lambda given, _: recalled_texts(given),
+    "entities": lambda value, _: value,
+    "recalled": lambda value, _: parse_recalled(value),
 }
 """What each field that the gate reads is checked by, and made of it."""
 _NOTHING_GIVEN: Final = dict.fromkeys(_CHECKS)
-_UNSAID: Final = NewMemory(content="")
+_DEFAULTS: Final = NewMemory(content="")
 
 
-def recalled_texts(given: Iterable[object]) -> tuple[Known, ...]:
+def parse_recalled(values: Iterable[object]) -> tuple[KnownText, ...]:
     """What was recalled, as texts, recollections or their facts as mappings, for the gate.
 
     Raises:
         InvalidTypeError: for anything else.
     """
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-        raise InvalidTypeError(f"recalled is a list of what was recalled, not {short(given)}")
-    return tuple(map(_recalled, given))
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise InvalidTypeError(f"recalled is a list of what was recalled, not {short(values)}")
+    return tuple(map(_recalled_text, values))
 
 
-def _recalled(one: object) -> Known:
-    if isinstance(one, Known):
-        return one
-    if isinstance(one, str):
-        return Known(content=one)
-    told = one.get if isinstance(one, Mapping) else partial(getattr, one)
-    content, key, labels = told("content", None), told("key", None), told("namespace", None)
+def _recalled_text(value: object) -> KnownText:
+    if isinstance(value, KnownText):
+        return value
+    if isinstance(value, str):
+        return KnownText(content=value)
+    get = value.get if isinstance(value, Mapping) else partial(getattr, value)
+    content, key, labels = get("content", None), get("key", None), get("namespace", None)
     if not isinstance(content, str) or not isinstance(key, str | None):
         raise InvalidTypeError(
-            f"what was recalled is a text or a recollection, not {type(one).__name__}: pass what "
+            f"what was recalled is a text or a recollection, not {type(value).__name__}: pass what "
             "get_context returned, or the state's `recalled`"
         )
-    return Known(content=content, key=key, namespace=None if labels is None else tuple(labels))
+    return KnownText(content=content, key=key, namespace=None if labels is None else tuple(labels))
 
 
-def pasted_in(one: NewMemory) -> tuple[Part, ...]:
+def pasted_parts(memory: NewMemory) -> tuple[ContentPart, ...]:
     """Find what a user pasted, which is a page's word: what follows the first of its paragraphs.
 
     A short message is the user's own, however it is laid out.
     """
-    if one.source != Source.USER or len(one.content) <= _TYPED:
+    if memory.source != Source.USER or len(memory.content) <= _TYPED:
         return ()
-    _, *further = _PARAGRAPHS.split(one.content.strip(), maxsplit=1)
-    return tuple(Part(text, Source.WEB) for text in further)
+    _, *further = _PARAGRAPHS.split(memory.content.strip(), maxsplit=1)
+    return tuple(ContentPart(text, Source.WEB) for text in further)

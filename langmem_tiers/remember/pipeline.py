@@ -44,27 +44,27 @@ from langmem_tiers.postgres.flow import (
     reading_size,
 )
 from langmem_tiers.remember import new
-from langmem_tiers.remember.echo import RecalledLately, echo_of
+from langmem_tiers.remember.echo import RecentRecalls, find_echo
 from langmem_tiers.remember.gate import Decision, Gate, Places, Verdict
-from langmem_tiers.remember.new import Known, NewMemory
+from langmem_tiers.remember.new import KnownText, NewMemory
 from langmem_tiers.remember.review import Panel
-from langmem_tiers.remember.transaction import Applied, trusted, write
+from langmem_tiers.remember.transaction import AppliedWrites, cap_trust, commit_writes
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import Write
 
 SAME_KEY: Final = "replaces: what was stored under the same key in this call is not quarantined"
 """Why something held is not stored."""
-_LONGEST = 2**14
+_RUN_LENGTH = 2**14
 """Turns of a run; the number of its first one is a multiple, drawn, so that no two runs touch."""
-_LAST = _LONGEST - 5
+_LAST_TURN = _RUN_LENGTH - 5
 """The place of the last turn of a run in it."""
-_APART = timedelta(minutes=30)
+_LONGEST_PAUSE = timedelta(minutes=30)
 """What is stored later than this after the last is of another run: our own choice."""
-_MOST = 10_000
+_MAX_SEQUENCES = 10_000
 """The number of callers' places whose runs are kept in mind."""
 
 
-class Runs:
+class SequenceNumbers:
     """Numbers memories that are no turn of a session, in each caller's order of storing in a place.
 
     They have no session, or nobody said them. Several threads may use it.
@@ -78,17 +78,17 @@ class Runs:
     def next_turn(self, caller: Caller, place: Place, now: datetime) -> int:
         """The number of what a caller stores next in a place."""
         with self._lock:
-            turn, last = self._of.pop((caller, place), (_LAST, now))
+            turn, last = self._of.pop((caller, place), (_LAST_TURN, now))
             turn += 1
-            if turn % _LONGEST > _LAST or abs(now - last) > _APART:
-                turn = _LONGEST * (1 + randbelow(MAX_TURN // _LONGEST - 2))
+            if turn % _RUN_LENGTH > _LAST_TURN or abs(now - last) > _LONGEST_PAUSE:
+                turn = _RUN_LENGTH * (1 + randbelow(MAX_TURN // _RUN_LENGTH - 2))
             self._of[caller, place] = turn, now
-            if len(self._of) > _MOST:
+            if len(self._of) > _MAX_SEQUENCES:
                 self._of.popitem(last=False)
         return turn
 
 
-PlacesOf: TypeAlias = Callable[
+PlaceFinder: TypeAlias = Callable[
     [Sequence[str], MemoryContext, datetime], Flow[Mapping[str, tuple[Place, str]]]
 ]
 """Finds where the memories of these keys are, as of a moment."""
@@ -98,11 +98,16 @@ class Pipeline:
     """Writes the memories of one coordinator."""
 
     def __init__(
-        self, store: StoreFlows, gate: Gate, types: MemoryTypes, caller: Caller, places_of: PlacesOf
+        self,
+        store: StoreFlows,
+        gate: Gate,
+        types: MemoryTypes,
+        caller: Caller,
+        places_of: PlaceFinder,
     ) -> None:
         """Stand on a store's flows; what the caller recalled and stored before is kept there."""
         self._store, self._types, self._caller = store, types, caller
-        self.lately, self._runs = store.shared.get(RecalledLately), store.shared.get(Runs)
+        self.lately, self._runs = store.shared.get(RecentRecalls), store.shared.get(SequenceNumbers)
         self.gate, self._places_of = gate, places_of
 
     def admit(
@@ -117,16 +122,19 @@ class Pipeline:
         yield from extend_deadline(len(memories))
         memories, writes = yield from self.validated(memories, context)
         verdicts = yield from self.screened(memories, writes, context)
-        several, passing, repeated = list[NewMemory](), list[Write](), list[tuple[Place, str]]()
-        for one, put, verdict in zip(memories, writes, verdicts, strict=True):
+        passed, passing, repeated = list[NewMemory](), list[Write](), list[tuple[Place, str]]()
+        for memory, put, verdict in zip(memories, writes, verdicts, strict=True):
             repeated += verdict.repeated
             if verdict.stored:
-                several.append(one)
-                passing.append(as_judged(one, put, verdict, self.gate))
-        placed = yield from self.placed(several, passing, context, tuple(repeated))
-        applied = yield from write(placed, self._store)
+                passed.append(memory)
+                passing.append(apply_verdict(memory, put, verdict, self.gate))
+        placed = yield from self.placed(passed, passing, context, tuple(repeated))
+        applied = yield from commit_writes(placed, self._store)
         own = iter(placed)
-        return [admitted_as(one, next(own) if one.stored else None, applied) for one in verdicts]
+        return [
+            admission_result(verdict, next(own) if verdict.stored else None, applied)
+            for verdict in verdicts
+        ]
 
     def remember(
         self, memories: Sequence[NewMemory], context: MemoryContext
@@ -140,9 +148,9 @@ class Pipeline:
                 nothing was.
         """
         written = yield from self.writes(memories, context)
-        writes = [replace(one, has_given_key=False) for one in written]
-        applied = yield from write(writes, self._store)
-        return [unjudged_as(one, applied) for one in writes]
+        writes = [replace(put, has_given_key=False) for put in written]
+        applied = yield from commit_writes(writes, self._store)
+        return [unjudged_result(put, applied) for put in writes]
 
     def writes(
         self, memories: Sequence[NewMemory], context: MemoryContext, spares: Places | None = None
@@ -157,14 +165,14 @@ class Pipeline:
 
     # Validate
 
-    def checked(self, one: NewMemory, context: MemoryContext) -> Write:
+    def checked(self, memory: NewMemory, context: MemoryContext) -> Write:
         """What would store a memory that was read, but for what it is derived from.
 
         Raises:
             InvalidInputError: for what cannot be stored.
         """
         return new.to_write(
-            one,
+            memory,
             context=context,
             types=self._types,
             index=self._store.options.index,
@@ -180,12 +188,12 @@ class Pipeline:
         Raises:
             InvalidInputError: for what cannot be stored.
         """
-        bounds, several = self._store.options.bounds, list[NewMemory]()
-        for one in memories:
-            several.append(self.gate.trusting(new.read_once(one, bounds)))
+        bounds, frozen = self._store.options.bounds, list[NewMemory]()
+        for memory in memories:
+            frozen.append(self.gate.trusting(new.freeze(memory, bounds)))
         check = partial(self.checked, context=context)
-        writes = yield from map_off_loop(check, new.extent_of(several), several)
-        return several, writes
+        writes = yield from map_off_loop(check, new.size_of(frozen), frozen)
+        return frozen, writes
 
     # Screen
 
@@ -202,23 +210,25 @@ class Pipeline:
         """
         gate, policy = self.gate, self.gate.policy
         lately = self.lately.known(self._caller, self._store.now)
-        new_texts = {one.key: one.content for one in memories if one.key} | {**leaving}
-        recalled, compared = list[tuple[Known, ...]](), list[str]()
-        for one in memories:
-            repeatable = _may_repeat(one, lately, new_texts) if policy.refuse_echoes else ()
+        new_texts = {memory.key: memory.content for memory in memories if memory.key} | {**leaving}
+        recalled, compared = list[tuple[KnownText, ...]](), list[str]()
+        for memory in memories:
+            repeatable = (
+                _repeatable_texts(memory, lately, new_texts) if policy.refuse_echoes else ()
+            )
             recalled.append(repeatable)
-            compared += [known.content for known in repeatable]
-        long = new.extent_of(memories)
-        contents = [one.content for one in memories]
+            compared += [text.content for text in repeatable]
+        long = new.size_of(memories)
+        contents = [memory.content for memory in memories]
         reads = long + reading_size(compared)
-        echoes = yield from map_off_loop(echo_of, reads, contents, recalled)
-        candidates, named, copied = list[NewMemory](), dict[int, Known](), list[int]()
-        for at, (one, echo) in enumerate(zip(memories, echoes, strict=True)):
+        echoes = yield from map_off_loop(find_echo, reads, contents, recalled)
+        candidates, named, copied = list[NewMemory](), dict[int, KnownText](), list[int]()
+        for at, (memory, echo) in enumerate(zip(memories, echoes, strict=True)):
             unnamed = echo is not None and echo.key is None  # there is nothing to look up
-            candidates.append(replace(one, recalled=(echo,) if unnamed else ()))
+            candidates.append(replace(memory, recalled=(echo,) if unnamed else ()))
             if echo is not None and not unnamed:
                 named[at] = echo
-            if policy.trust.of_source(one.source) < policy.keep_copies_from:
+            if policy.trust.of_source(memory.source) < policy.keep_copies_from:
                 copied.append(at)
         sources: Mapping[int, Places] = {}
         if named or copied:
@@ -226,8 +236,8 @@ class Pipeline:
         reviews: Mapping[int, ReviewResult] = {}
         if gate.panel is not None:
             reviews = yield from self._reviews(gate.panel, candidates, long)
-        given = map(reviews.get, count())
-        verdicts = yield from map_off_loop(gate.of, long, candidates, given)
+        given_reviews = map(reviews.get, count())
+        verdicts = yield from map_off_loop(gate.of, long, candidates, given_reviews)
         for at, repeated in sources.items():
             verdicts[at] = replace(verdicts[at], sources=repeated)
         return verdicts
@@ -236,7 +246,7 @@ class Pipeline:
         self,
         candidates: list[NewMemory],
         writes: Sequence[Write],
-        named: Mapping[int, Known],
+        named: Mapping[int, KnownText],
         copied: Sequence[int],
         context: MemoryContext,
     ) -> Flow[Mapping[int, Places]]:
@@ -247,14 +257,16 @@ class Pipeline:
         """
         sources = dict[int, Places]()
         texts = [(writes[at].place.namespace, candidates[at].content) for at in copied]
-        found, copies = yield Query(self._look_ups([*named.values()], texts, context), commit=True)
+        repeated, copies = yield Query(
+            self._look_ups([*named.values()], texts, context), commit=True
+        )
         for number, key, value in copies:
-            one = candidates[at := copied[number - 1]]
-            if key != one.key:  # a memory may replace itself
-                known = Known(content=content_of(value), key=key)
-                candidates[at] = replace(one, stored=(*one.stored, known))
+            candidate = candidates[at := copied[number - 1]]
+            if key != candidate.key:  # a memory may replace itself
+                known = KnownText(content=content_of(value), key=key)
+                candidates[at] = replace(candidate, stored=(*candidate.stored, known))
         repeating = [*named]
-        for number, *row in found:
+        for number, *row in repeated:
             at, there = repeating[number - 1], Place(context.root, row[0])
             lasting = self._lasting(row, there, writes[at])
             if lasting is None:
@@ -265,19 +277,19 @@ class Pipeline:
 
     def _look_ups(
         self,
-        repeated: Sequence[Known],
+        repeated: Sequence[KnownText],
         copied: Sequence[tuple[str, str]],
         context: MemoryContext,
     ) -> tuple[Call, Call]:
         """Look up these recalled memories, and who says the same in these namespaces."""
         moment, index = self._store.moment(), self._store.options.index
-        named = [one.namespace for one in repeated]
+        named = [text.namespace for text in repeated]
         echoes = {
             **context.whose,
             "namespaces": [
-                None if one is None else encode_namespace(one).namespace for one in named
+                None if labels is None else encode_namespace(labels).namespace for labels in named
             ],
-            "keys": [one.key for one in repeated],
+            "keys": [text.key for text in repeated],
             **outside_bounds(context.namespace(Tier.WORKING)),
             "alive_at": moment.alive_at,
             "true_at": moment.now,
@@ -293,7 +305,7 @@ class Pipeline:
         }
         return Call("repeated", echoes), Call("copies", copies)
 
-    def _lasting(self, row: Row, there: Place, wanted: Write) -> Known | None:
+    def _lasting(self, row: Row, there: Place, wanted: Write) -> KnownText | None:
         """What is repeated, if it is current, and lasts and is told as far as what is to be stored.
 
         A recall renews what expires, so it lasts as long as another of its life.
@@ -310,19 +322,19 @@ class Pipeline:
             or (ends is not None and (until is None or ends < until))
         ):
             return None
-        return Known(content=content_of(value), key=key, namespace=decode_namespace(*there))
+        return KnownText(content=content_of(value), key=key, namespace=decode_namespace(*there))
 
     def _reviews(
         self, panel: Panel, candidates: Sequence[NewMemory], long: int
     ) -> Flow[Mapping[int, ReviewResult]]:
         """What chat models say of those that they are asked about, by place; all at once."""
         needed = yield from map_off_loop(self.gate.asks, long, candidates)
-        asked = [at for at, one in enumerate(needed) if one]
+        asked = [at for at, wanted in enumerate(needed) if wanted]
         if not asked:
             return {}
-        several = [candidates[at] for at in asked]
-        said = yield from ask_model(panel, several)
-        return dict(zip(asked, said, strict=True))
+        candidates_asked = [candidates[at] for at in asked]
+        results = yield from ask_model(panel, candidates_asked)
+        return dict(zip(asked, results, strict=True))
 
     # Place
 
@@ -341,29 +353,29 @@ class Pipeline:
             InvalidInputError: if they are derived from what is not there.
         """
         by, now = self._caller, self._store.now
-        origins = sorted({key for one in memories for key in one.derived_from})
+        origins = sorted({key for memory in memories for key in memory.derived_from})
         places: Mapping[str, tuple[Place, str]] = {}
         if origins:
             places = yield from self._places_of(origins, context, self._store.moment().alive_at)
         placed = []
-        for one, put in zip(memories, writes, strict=True):
-            memory_type, told = one.memory_type or "episodic", put.recall_fields
+        for memory, put in zip(memories, writes, strict=True):
+            memory_type, fields = memory.memory_type or "episodic", put.recall_fields
             # what was learned stands by itself, and in a session what is said follows the last
-            said = told.turn is not None or (told.session and told.speaker)
-            if not said and self._types.get(memory_type).personal:
-                told = told._replace(turn=self._runs.next_turn(by, put.place, now))
+            is_turn = fields.turn is not None or (fields.session and fields.speaker)
+            if not is_turn and self._types.get(memory_type).personal:
+                fields = fields._replace(turn=self._runs.next_turn(by, put.place, now))
             named, echoes = list[tuple[Place, str]](), put.echoes
-            if one.derived_from:  # what is named is not only repeated
-                named += [places[key] for key in one.derived_from]
+            if memory.derived_from:  # what is named is not only repeated
+                named += [places[key] for key in memory.derived_from]
                 echoes = tuple(each for each in echoes if each not in named)
-            rooms = () if spares is None else self.gate.rooms(memory_type, put.tier)
+            capacities = () if spares is None else self.gate.rooms(memory_type, put.tier)
             placed.append(
                 replace(
                     put,
-                    recall_fields=told,
+                    recall_fields=fields,
                     sources=(*named, *echoes),
                     echoes=echoes,
-                    capacities=rooms,
+                    capacities=capacities,
                     repeated=spares or (),
                 )
             )
@@ -373,7 +385,7 @@ class Pipeline:
         self, memories: Sequence[NewMemory], context: MemoryContext
     ) -> Flow[list[str | None]]:
         """Say why each of these cannot be derived from what it names; None where it can."""
-        origins = sorted({key for one in memories for key in one.derived_from})
+        origins = sorted({key for memory in memories for key in memory.derived_from})
         try:
             if origins:
                 yield from self._places_of(origins, context, self._store.moment().alive_at)
@@ -382,40 +394,42 @@ class Pipeline:
                 return [str(refused)]
         else:
             return [None for _ in memories]
-        found: list[str | None] = []
-        for one in memories:
-            found += yield from self.lacking([one], context)
-        return found
+        reasons: list[str | None] = []
+        for memory in memories:
+            reasons += yield from self.lacking([memory], context)
+        return reasons
 
 
-def _may_repeat(
-    one: NewMemory, lately: tuple[Known, ...], new_texts: Mapping[str, str | None]
-) -> tuple[Known, ...]:
+def _repeatable_texts(
+    memory: NewMemory, lately: tuple[KnownText, ...], new_texts: Mapping[str, str | None]
+) -> tuple[KnownText, ...]:
     """What a memory may repeat: what was recalled, but for what is replaced or goes.
 
     What a person is recorded to have said repeats nothing: that they said it again is evidence. Nor
     does what has a key of its own, unless it comes with what was recalled: who names a key means
     that memory.
     """
-    given = cast("tuple[Known, ...]", one.recalled)  # as it was read once
-    if (one.source == Source.USER and one.speaker) or (one.key is not None and not given):
+    recalled = cast("tuple[KnownText, ...]", memory.recalled)  # as it was read once
+    if (memory.source == Source.USER and memory.speaker) or (
+        memory.key is not None and not recalled
+    ):
         return ()
-    if not given and not new_texts:
+    if not recalled and not new_texts:
         return lately
     return tuple(
-        known
-        for known in (*given, *lately)
-        if known.key is None
-        or (known.key != one.key and new_texts.get(known.key, known.content) == known.content)
+        text
+        for text in (*recalled, *lately)
+        if text.key is None
+        or (text.key != memory.key and new_texts.get(text.key, text.content) == text.content)
     )
 
 
-def as_judged(one: NewMemory, put: Write, verdict: Verdict, gate: Gate) -> Write:
+def apply_verdict(memory: NewMemory, put: Write, verdict: Verdict, gate: Gate) -> Write:
     """A write that the gate lets pass: how far it is trusted, why it is held, what it repeats."""
     return replace(
-        trusted(put, verdict.trust, source=one.source),
+        cap_trust(put, verdict.trust, source=memory.source),
         held=verdict.reason if verdict.decision is Decision.QUARANTINE else None,
-        threshold=gate.policy.trust.below(one.memory_type or "episodic"),
+        threshold=gate.policy.trust.below(memory.memory_type or "episodic"),
         sources=verdict.sources,
         echoes=verdict.sources,
     )
@@ -424,15 +438,15 @@ def as_judged(one: NewMemory, put: Write, verdict: Verdict, gate: Gate) -> Write
 # What is answered once all is committed
 
 
-def admitted_as(verdict: Verdict, one: Write | None, applied: Applied) -> StoreResult:
+def admission_result(verdict: Verdict, put: Write | None, applied: AppliedWrites) -> StoreResult:
     """What is answered to whoever wanted something stored, once what passed is written."""
-    if one is None or verdict.destination is None:
-        return result_of(verdict)
-    done = applied.done.get(one.name)
-    if done is None or (one.held and not done.held):
-        reason = applied.refused.get(one.name, SAME_KEY)
-        return result_of(verdict, stored=False, quarantined=False, reason=reason)
-    return result_of(
+    if put is None or verdict.destination is None:
+        return verdict_result(verdict)
+    done = applied.done.get(put.name)
+    if done is None or (put.held and not done.held):
+        reason = applied.refused.get(put.name, SAME_KEY)
+        return verdict_result(verdict, stored=False, quarantined=False, reason=reason)
+    return verdict_result(
         verdict,
         key=done.key,
         tier=done.tier,
@@ -444,24 +458,24 @@ def admitted_as(verdict: Verdict, one: Write | None, applied: Applied) -> StoreR
     )
 
 
-def unjudged_as(one: Write, applied: Applied) -> StoreResult:
+def unjudged_result(put: Write, applied: AppliedWrites) -> StoreResult:
     """What is answered of a memory that nobody judged, once it is written."""
-    refused, done = applied.refused.get(one.name), applied.done.get(one.name, one)
-    if refused is None and one.held and not done.held:
+    refused, done = applied.refused.get(put.name), applied.done.get(put.name, put)
+    if refused is None and put.held and not done.held:
         refused = SAME_KEY
     if refused is not None:
-        return StoreResult(stored=False, key=one.key, reason=refused, trust=one.trust)
+        return StoreResult(stored=False, key=put.key, reason=refused, trust=put.trust)
     return StoreResult(
         stored=True,
-        key=one.key,
-        tier=one.tier,
+        key=put.key,
+        tier=put.tier,
         trust=done.trust,
         quarantined=done.held is not None,
         reason=done.held or "stored",
     )
 
 
-def result_of(verdict: Verdict, **told: object) -> StoreResult:
+def verdict_result(verdict: Verdict, **changes: object) -> StoreResult:
     """What is answered of a verdict."""
     review = verdict.review or ReviewResult(consensus_score=None)
     result = StoreResult(
@@ -472,9 +486,9 @@ def result_of(verdict: Verdict, **told: object) -> StoreResult:
         quarantined=verdict.decision is Decision.QUARANTINE,
         trust=verdict.trust,
         repeats=verdict.repeats,
-        private=tuple(sorted({one.kind for one in verdict.private})),
+        private=tuple(sorted({match.kind for match in verdict.private})),
         scores=review.agent_scores,
         reasons=review.reasons,
         failures=review.failures,
     )
-    return replace(result, **told)  # type: ignore[arg-type]
+    return replace(result, **changes)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from langmem_tiers.core.checks import checked_strings
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.gate import Detector, Private
 
-Found: TypeAlias = Callable[[str], list[PIIMatch]]
+PIIDetector: TypeAlias = Callable[[str], list[PIIMatch]]
 
 SECRETS: Final = {
     "private_key": r"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----",
@@ -23,13 +23,13 @@ SECRETS: Final = {
     ),
 }
 """What LangChain has no detector for: keys that providers issue, by their own prefixes."""
-_PIECE: Final = 4_000
+_PIECE_LENGTH: Final = 4_000
 """Characters that are looked through at once for what is known; callers' own see all of a text."""
-_SHARED: Final = 1_000
+_OVERLAP: Final = 1_000
 """Characters that a piece has in common with the next one."""
 
 
-def detectors(*kinds: str, **patterns: str | Found) -> tuple[Detector, ...]:
+def detectors(*kinds: str, **patterns: str | PIIDetector) -> tuple[Detector, ...]:
     """Detectors for the gate: LangChain's own by kind, and patterns or functions of one's own.
 
     Args:
@@ -47,20 +47,20 @@ def detectors(*kinds: str, **patterns: str | Found) -> tuple[Detector, ...]:
         assert [one.kind for detect in found for one in detect("My badge is B-1234")] == ["badge"]
         ```
     """
-    known = checked_strings(kinds, "kinds")
-    named: dict[str, str | Found | None] = {kind: SECRETS.get(kind) for kind in known}
-    return tuple(_detector(kind, given) for kind, given in {**named, **patterns}.items())
+    checked = checked_strings(kinds, "kinds")
+    named: dict[str, str | PIIDetector | None] = {kind: SECRETS.get(kind) for kind in checked}
+    return tuple(_detector(kind, detector) for kind, detector in {**named, **patterns}.items())
 
 
-def _detector(kind: str, given: str | Found | None) -> Detector:
-    if given is not None and not isinstance(given, str) and not callable(given):
-        raise InvalidTypeError(f"{short(kind)} is a pattern or a function, not {short(given)}")
+def _detector(kind: str, detector: str | PIIDetector | None) -> Detector:
+    if detector is not None and not isinstance(detector, str) and not callable(detector):
+        raise InvalidTypeError(f"{short(kind)} is a pattern or a function, not {short(detector)}")
     try:
         with warnings.catch_warnings(action="ignore"):  # re's, of what a pattern may mean one day
-            find = PIIMiddleware(kind, detector=given).detector
+            find = PIIMiddleware(kind, detector=detector).detector
     except re.error as error:
         raise InvalidInputError(
-            f"the pattern of {short(kind)} is no regular expression ({error}): {short(given)}"
+            f"the pattern of {short(kind)} is no regular expression ({error}): {short(detector)}"
         ) from error
     except ValueError as error:
         raise InvalidInputError(
@@ -68,30 +68,32 @@ def _detector(kind: str, given: str | Found | None) -> Detector:
             f"{', '.join(SECRETS)}, or give it a pattern"
         ) from error
 
-    own = given is not None and given != SECRETS.get(kind)
+    own = detector is not None and detector != SECRETS.get(kind)
 
     def detect(content: str) -> list[Private]:
-        pieces = [(0, content)] if own or len(content) <= _PIECE else _pieces(content)
-        found = [
-            Private(kind, at + one["start"], at + one["end"])
+        pieces = (
+            [(0, content)] if own or len(content) <= _PIECE_LENGTH else _overlapping_pieces(content)
+        )
+        matches = [
+            Private(kind, at + match["start"], at + match["end"])
             for at, piece in pieces
-            for one in find(piece)
+            for match in find(piece)
         ]
-        return found if len(pieces) == 1 else list(_apart(found))
+        return matches if len(pieces) == 1 else list(_without_overlaps(matches))
 
     return detect
 
 
-def _pieces(content: str) -> list[tuple[int, str]]:
+def _overlapping_pieces(content: str) -> list[tuple[int, str]]:
     """A text in pieces that overlap, as what is looked for takes longer in longer ones."""
-    places = range(0, max(1, len(content) - _SHARED), _PIECE - _SHARED)
-    return [(at, content[at : at + _PIECE]) for at in places]
+    places = range(0, max(1, len(content) - _OVERLAP), _PIECE_LENGTH - _OVERLAP)
+    return [(at, content[at : at + _PIECE_LENGTH]) for at in places]
 
 
-def _apart(found: Iterable[Private]) -> Iterator[Private]:
+def _without_overlaps(matches: Iterable[Private]) -> Iterator[Private]:
     """What was found in pieces, without what is only a part of what was found before."""
     end = 0
-    for one in sorted(found, key=lambda one: (one.start, -one.end)):
-        if one.end > end:
-            yield one
-            end = one.end
+    for match in sorted(matches, key=lambda match: (match.start, -match.end)):
+        if match.end > end:
+            yield match
+            end = match.end

@@ -25,7 +25,7 @@ from langmem_tiers.core.reading import LINE_LENGTH, printable_line, shorten_line
 from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.remember.gate import TrustPolicy, released_trust
-from langmem_tiers.remember.room import Located, gone_call
+from langmem_tiers.remember.room import Located, record_gone_call
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
 
@@ -52,9 +52,9 @@ class Quarantined:
 
     def __str__(self) -> str:
         """What it says, who said so, and why it is held."""
-        said = shorten_line(self.content, LINE_LENGTH)
+        text = shorten_line(self.content, LINE_LENGTH)
         key, source = printable_line(self.key), printable_line(self.source)
-        return f"{key} ({source}, {self.trust:g}): {said}; {self.reason}"
+        return f"{key} ({source}, {self.trust:g}): {text}; {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Ruling(NamedTuple):
     reason: str
 
 
-def quarantined(
+def list_quarantined(
     context: MemoryContext,
     moment: Moment,
     limit: int,
@@ -90,19 +90,21 @@ def quarantined(
 
     With `own` it is what a recall there would see, were it released.
     """
-    (rows,) = yield Query((_call(context, moment, limit, after=after, own=own),), commit=True)
-    return [_quarantined(row, context.root) for row in rows]
+    (rows,) = yield Query(
+        (_quarantined_call(context, moment, limit, after=after, own=own),), commit=True
+    )
+    return [_quarantined_from_row(row, context.root) for row in rows]
 
 
-def named(context: MemoryContext, key: str, moment: Moment) -> Flow[Located]:
+def find_quarantined(context: MemoryContext, key: str, moment: Moment) -> Flow[Located]:
     """The quarantined memory of that key, of what a context looks after.
 
     Raises:
         InvalidInputError (not_quarantined): if none has it.
         InvalidInputError: if several have.
     """
-    (rows,) = yield Query((_call(context, moment, 2, key=key),), commit=True)
-    _checked(rows, key)
+    (rows,) = yield Query((_quarantined_call(context, moment, 2, key=key),), commit=True)
+    _check_found(rows, key)
     if len(rows) > 1:
         raise errors.InvalidInputError(
             f"several quarantined memories have the key {key!r}: use a coordinator whose context "
@@ -111,8 +113,8 @@ def named(context: MemoryContext, key: str, moment: Moment) -> Flow[Located]:
     return Located(Place(context.root, rows[0][1]), key, rows[0][0])
 
 
-def release(
-    one: Located,
+def release_memory(
+    memory: Located,
     reason: str,
     policy: TrustPolicy,
     options: StoreOptions,
@@ -128,25 +130,25 @@ def release(
         InvalidInputError (not_quarantined): if it is not.
         ConflictError: if it was written since that version.
     """
-    value = yield from _looked_at(one, options, version)
+    value = yield from _lock_quarantined(memory, options, version)
     trust = released_trust(trust_of(value), str(value.get("memory_type") or "episodic"), policy)
     event = str(uuid4())
     params = {
-        "tenant": one.place.tenant,
-        "id": one.id,
+        "tenant": memory.place.tenant,
+        "id": memory.id,
         "event": event,
         "trust": trust,
         "now": moment.now,
         "detail": json.dumps({"reasons": [reason], "trust": trust}),
     }
-    doubt = Call("doubt", {"tenant": one.place.tenant, "ids": [one.id], "events": []})
+    doubt = Call("doubt", {"tenant": memory.place.tenant, "ids": [memory.id], "events": []})
     _, doubted = yield Query((Call("release", params), doubt), commit=True)
-    state = next((row[2] for row in doubted if row[0] == one.id), "suspect")
-    return Released(key=one.key, trust=trust, state=state, event=event)
+    state = next((row[2] for row in doubted if row[0] == memory.id), "suspect")
+    return Released(key=memory.key, trust=trust, state=state, event=event)
 
 
-def reject(
-    one: Located,
+def reject_memory(
+    memory: Located,
     reason: str,
     options: StoreOptions,
     moment: Moment,
@@ -159,16 +161,18 @@ def reject(
         InvalidInputError (not_quarantined): if it is not.
         ConflictError: if it was written since that version.
     """
-    value = yield from _looked_at(one, options, version)
-    told = {"reasons": [reason], "source": source_of(value), "trust": trust_of(value)}
-    gone = gone_call(one.place.tenant, "rejected", [one], [told], moment.now)
-    deletion = Write(place=one.place, key=one.key, value=None)
+    value = yield from _lock_quarantined(memory, options, version)
+    detail = {"reasons": [reason], "source": source_of(value), "trust": trust_of(value)}
+    gone = record_gone_call(memory.place.tenant, "rejected", [memory], [detail], moment.now)
+    deletion = Write(place=memory.place, key=memory.key, value=None)
     yield Query((gone, *delete_calls([deletion], tuple(Tier))), commit=True)
     (event,) = gone.params["events"]
     return str(event)
 
 
-def decisions(context: MemoryContext, since: Mapping[int, datetime]) -> Flow[dict[int, Ruling]]:
+def list_decisions(
+    context: MemoryContext, since: Mapping[int, datetime]
+) -> Flow[dict[int, Ruling]]:
     """What was decided first of each of these memories since that moment, by their ids.
 
     What another project or user keeps is left out.
@@ -183,7 +187,7 @@ def decisions(context: MemoryContext, since: Mapping[int, datetime]) -> Flow[dic
     return {number: Ruling(kind, "; ".join(map(str, why or ()))) for number, kind, why in rows}
 
 
-def _call(
+def _quarantined_call(
     context: MemoryContext,
     moment: Moment,
     limit: int,
@@ -198,8 +202,8 @@ def _call(
         **outside_bounds(context.looks_after),
         "key": key,
         "tiers": [tier.value for tier in TIERS] if places else None,
-        "lows": [one.low for one in places],
-        "highs": [one.high for one in places],
+        "lows": [place.low for place in places],
+        "highs": [place.high for place in places],
         "since": after and after.created_at,
         "after": after and after.id,
         "limit": limit,
@@ -208,22 +212,24 @@ def _call(
     return Call("quarantined", params)
 
 
-def _looked_at(one: Located, options: StoreOptions, version: datetime | None) -> Flow[Any]:
+def _lock_quarantined(
+    memory: Located, options: StoreOptions, version: datetime | None
+) -> Flow[Any]:
     """The value of what is quarantined, locked; of that version, if one is given."""
-    lock = lock_call([(*one.place, one.key), (one.place.tenant, "", LOCK)], options)
-    held = Call("held", {"tenant": one.place.tenant, "id": one.id})
+    lock = lock_call([(*memory.place, memory.key), (memory.place.tenant, "", LOCK)], options)
+    held = Call("held", {"tenant": memory.place.tenant, "id": memory.id})
     _, rows = yield Query((lock, held))
-    _checked(rows, one.key)
+    _check_found(rows, memory.key)
     value, stands = rows[0]
     if version is not None and version != stands:
         raise errors.ConflictError(
-            f"the memory {one.key!r} was written again at {stands.isoformat()}, after it was "
+            f"the memory {memory.key!r} was written again at {stands.isoformat()}, after it was "
             "listed: look at it again with admin.list_quarantined(); nothing was done"
         )
     return value
 
 
-def _checked(rows: Sequence[Row], key: str) -> None:
+def _check_found(rows: Sequence[Row], key: str) -> None:
     if not rows:
         raise errors.InvalidInputError(
             f"{key!r} is not quarantined: admin.list_quarantined() names what is",
@@ -231,7 +237,7 @@ def _checked(rows: Sequence[Row], key: str) -> None:
         )
 
 
-def _quarantined(row: Row, tenant: str) -> Quarantined:
+def _quarantined_from_row(row: Row, tenant: str) -> Quarantined:
     number, namespace, key, tier, value, created_at, since, reasons, version = row
     return Quarantined(
         key=key,

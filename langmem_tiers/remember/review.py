@@ -42,11 +42,11 @@ _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 32
 """Requests of one model that are under way at a time: two members for each of 15 memories, which is
 what a recall of five has reviewed, and two to spare."""
-BEST: Final = 10.0
+MAX_SCORE: Final = 10.0
 INJECTION: Final = "injection"
 """The reviewer whose word alone holds a memory back. It has no part in the mean beside others: that
 would drown it, and lift what it only finds harmless."""
-ATTACK: Final = 5.0
+ATTACK_BELOW: Final = 5.0
 """What it gives less than tries to instruct its reader: attacks get 0, and what informs 10."""
 OWN: Final = "own"
 """The review of a recall by reviewers' own functions."""
@@ -103,7 +103,7 @@ class Reviewer:
         name: object = self.name
         if not isinstance(name, str) or not name.strip():
             raise InvalidInputError(f"a reviewer has a name, not {short(name)}")
-        rules = [one for one in (self.storage, self.relevance) if one is not None]
+        rules = [rule for rule in (self.storage, self.relevance) if rule is not None]
         for rule in rules:
             checked_function(rule, f"a rule of reviewer {short(self.name)}")
         if not rules and self.storage_question is None and self.relevance_question is None:
@@ -115,25 +115,25 @@ class Reviewer:
     def score_storage(self, candidate: NewMemory) -> Score | str | None:
         """What its rule says of a candidate, or what was wrong; None if it has no rule."""
         rule = self.storage
-        return None if rule is None else _said(partial(rule, candidate), BEST)
+        return None if rule is None else _call_rule(partial(rule, candidate), MAX_SCORE)
 
     def score_relevance(self, content: str, query: str) -> Score | str | None:
         """What its rule says of a memory for a query, or what was wrong; None if it has none."""
         rule = self.relevance
-        return None if rule is None else _said(partial(rule, content, query), 1.0)
+        return None if rule is None else _call_rule(partial(rule, content, query), 1.0)
 
 
-def consensus(said: Mapping[str, Score | str | None]) -> ReviewResult:
+def consensus(answers: Mapping[str, Score | str | None]) -> ReviewResult:
     """The result of a panel whose members said this: scores, or what was wrong."""
     scores: dict[str, float] = {}
     reasons: dict[str, str] = {}
     failures: dict[str, str] = {}
-    for name, one in said.items():
-        if isinstance(one, Score):
-            scores[name], reasons[name] = one
-        elif one is not None:
-            failures[name] = one
-    counted = [one for name, one in scores.items() if name != INJECTION] or [*scores.values()]
+    for name, answer in answers.items():
+        if isinstance(answer, Score):
+            scores[name], reasons[name] = answer
+        elif answer is not None:
+            failures[name] = answer
+    counted = [score for name, score in scores.items() if name != INJECTION] or [*scores.values()]
     return ReviewResult(
         consensus_score=sum(counted) / len(counted) if counted else None,
         agent_scores=scores,
@@ -156,8 +156,8 @@ class Reviewers:
 
     def __init__(self, reviewers: Iterable[Reviewer] = ()) -> None:
         self._reviewers: dict[str, Reviewer] = {}
-        for one in reviewers:
-            self.register(one)
+        for reviewer in reviewers:
+            self.register(reviewer)
 
     def register(self, reviewer: Reviewer, *, replace: bool = False) -> None:
         """Add a member, or with `replace` put it in the place of one that bears its name.
@@ -183,21 +183,23 @@ class Reviewers:
             InvalidInputError: if there is none of that name.
         """
         if name not in self._reviewers:
-            known = ", ".join(self._reviewers) or "none"
-            raise InvalidInputError(f"no reviewer {name!r}; known: {known}")
+            names = ", ".join(self._reviewers) or "none"
+            raise InvalidInputError(f"no reviewer {name!r}; known: {names}")
         del self._reviewers[name]
 
     def review_storage(self, candidate: NewMemory) -> ReviewResult:
         """What the members' rules say of a candidate."""
-        said = {}
-        for name, one in self._reviewers.items():
-            if one.storage is not None:
-                said[name] = one.score_storage(candidate)
-        return consensus(said)
+        answers = {}
+        for name, reviewer in self._reviewers.items():
+            if reviewer.storage is not None:
+                answers[name] = reviewer.score_storage(candidate)
+        return consensus(answers)
 
     def review_relevance(self, content: str, query: str) -> ReviewResult:
         """What the members' rules say of a memory for a query; scores are in 0…1."""
-        return consensus({one.name: one.score_relevance(content, query) for one in self})
+        return consensus(
+            {reviewer.name: reviewer.score_relevance(content, query) for reviewer in self}
+        )
 
     def score_relevance(self, content: str, query: str) -> float:
         """The mean of `review_relevance`; 0 if no member scores relevance."""
@@ -206,7 +208,7 @@ class Reviewers:
     @property
     def score_recalls(self) -> bool:
         """Whether a member has a function that scores relevance."""
-        return any(one.relevance is not None for one in self)
+        return any(reviewer.relevance is not None for reviewer in self)
 
     def __repr__(self) -> str:
         """The names of its members."""
@@ -247,10 +249,10 @@ _DEFAULT: Final = (
 )
 
 
-def instructing(review: ReviewResult) -> str | None:
+def injection_reason(review: ReviewResult) -> str | None:
     """Why it is held back though the mean may be high; None if no attack was seen in it."""
-    score = review.agent_scores.get(INJECTION, BEST)
-    return None if score >= ATTACK else f"instructs: {review.reasons[INJECTION]}"
+    score = review.agent_scores.get(INJECTION, MAX_SCORE)
+    return None if score >= ATTACK_BELOW else f"instructs: {review.reasons[INJECTION]}"
 
 
 def most_relevant(reviews: Sequence[ReviewResult], limit: int) -> list[int]:
@@ -267,7 +269,7 @@ def most_relevant(reviews: Sequence[ReviewResult], limit: int) -> list[int]:
     return sorted(range(len(reviews)), key=rank)[:limit]
 
 
-def _said(rule: Callable[[], object], most: float) -> Score | str:
+def _call_rule(rule: Callable[[], object], most: float) -> Score | str:
     """What a rule says, or what was wrong with it: this is the edge to code that we do not know."""
     try:
         return checked_score(rule(), most)
@@ -277,30 +279,30 @@ def _said(rule: Callable[[], object], most: float) -> Score | str:
         return f"{type(error).__name__}: {error}"
 
 
-def checked_score(said: object, most: float) -> Score:
+def checked_score(value: object, most: float) -> Score:
     """A score in 0…most with its reason.
 
     Raises:
         InvalidInputError: for anything else.
     """
-    if isinstance(said, tuple | list) and len(said) == 2:  # noqa: PLR2004 - score and reason
-        score, reason = said
+    if isinstance(value, tuple | list) and len(value) == 2:  # noqa: PLR2004 - score and reason
+        score, reason = value
         number = isinstance(score, int | float) and not isinstance(score, bool)
         if number and 0 <= score <= most and isinstance(reason, str):
             return Score(float(score), reason)
     raise InvalidInputError(
-        f"a reviewer returns a score from 0 to {most:g} and a reason, not {short(said)}"
+        f"a reviewer returns a score from 0 to {most:g} and a reason, not {short(value)}"
     )
 
 
-class Reviewed(BaseModel):
+class ModelScore(BaseModel):
     """What a model is asked for."""
 
     score: float = Field(description=prompts.REVIEW_SCORE)
     reason: str = Field(description=prompts.REVIEW_REASON)
 
 
-class _Review(NamedTuple):
+class _ReviewTask(NamedTuple):
     """What one member is asked about one memory: by a model, or its rule."""
 
     name: str
@@ -308,11 +310,11 @@ class _Review(NamedTuple):
     most: float
     messages: Sequence[BaseMessage] | None
 
-    def check(self, answer: Reviewed) -> None:
+    def check(self, answer: ModelScore) -> None:
         """Refuse a score that is out of range."""
         if not 0 <= answer.score <= self.most:
-            told = prompts.OUT_OF_RANGE.format(score=answer.score, most=self.most)
-            raise InvalidInputError(told)
+            problem = prompts.OUT_OF_RANGE.format(score=answer.score, most=self.most)
+            raise InvalidInputError(problem)
 
 
 def _messages(prompt: str, question: str | None, shown: str) -> list[BaseMessage] | None:
@@ -360,13 +362,13 @@ class Panel:
         self._seconds = {"storage": seconds, "relevance": relevance_seconds}
         self._daemons = DaemonPool(_AT_ONCE)
 
-    def call(self, several: Sequence[NewMemory]) -> list[ReviewResult]:
+    def call(self, memories: Sequence[NewMemory]) -> list[ReviewResult]:
         """What the members say of storing each of these."""
-        return self._asked("storage", [*map(self._storage, several)])
+        return self._asked("storage", [*map(self._storage, memories)])
 
-    async def acall(self, several: Sequence[NewMemory]) -> list[ReviewResult]:
+    async def acall(self, memories: Sequence[NewMemory]) -> list[ReviewResult]:
         """What `call` says, awaited."""
-        return await self._aasked("storage", [*map(self._storage, several)])
+        return await self._aasked("storage", [*map(self._storage, memories)])
 
     def relevance(self, pairs: Sequence[tuple[str, str]]) -> list[ReviewResult]:
         """How well each content helps with its query."""
@@ -376,49 +378,55 @@ class Panel:
         """What `relevance` says, awaited."""
         return await self._aasked("relevance", [self._relevance(*pair) for pair in pairs])
 
-    def _storage(self, memory: NewMemory) -> list[_Review]:
+    def _storage(self, memory: NewMemory) -> list[_ReviewTask]:
         shown = prompts.REVIEW_MEMORY.format(
             memory_type=clean_label(memory.memory_type or "any"),
             source=clean_label(memory.source),
             content=escape_fences(trim_middle(memory.content)),
         )
-        several = []
-        for one in self._reviewers:
-            asked = _messages(prompts.REVIEW_STORAGE, one.storage_question, shown)
-            several.append(_Review(one.name, partial(one.score_storage, memory), BEST, asked))
-        return several
+        tasks = []
+        for reviewer in self._reviewers:
+            asked = _messages(prompts.REVIEW_STORAGE, reviewer.storage_question, shown)
+            tasks.append(
+                _ReviewTask(
+                    reviewer.name, partial(reviewer.score_storage, memory), MAX_SCORE, asked
+                )
+            )
+        return tasks
 
-    def _relevance(self, content: str, query: str) -> list[_Review]:
-        told = {
+    def _relevance(self, content: str, query: str) -> list[_ReviewTask]:
+        texts = {
             "query": escape_fences(trim_middle(query)),
             "content": escape_fences(trim_middle(content)),
         }
-        shown = prompts.REVIEW_QUERY.format(**told)
-        several = []
-        for one in self._reviewers:
-            asked = _messages(prompts.REVIEW_RELEVANCE, one.relevance_question, shown)
-            rule = partial(one.score_relevance, content, query)
-            several.append(_Review(one.name, rule, 1.0, asked))
-        return several
+        shown = prompts.REVIEW_QUERY.format(**texts)
+        tasks = []
+        for reviewer in self._reviewers:
+            asked = _messages(prompts.REVIEW_RELEVANCE, reviewer.relevance_question, shown)
+            rule = partial(reviewer.score_relevance, content, query)
+            tasks.append(_ReviewTask(reviewer.name, rule, 1.0, asked))
+        return tasks
 
-    def _asked(self, what: str, panels: list[list[_Review]]) -> list[ReviewResult]:
-        def answers(asked: Sequence[_Review]) -> Sequence[Score | ModelError | None]:
-            calls = [partial(run_sync, self._answer(ask, one)) for one in asked]
+    def _asked(self, what: str, panels: list[list[_ReviewTask]]) -> list[ReviewResult]:
+        def answers(asked: Sequence[_ReviewTask]) -> Sequence[Score | ModelError | None]:
+            calls = [partial(run_sync, self._answer(ask, task)) for task in asked]
             return gather_before(self._seconds[what], calls, self._daemons)
 
         return run_sync(self._reviews(what, panels, answers))
 
-    async def _aasked(self, what: str, panels: list[list[_Review]]) -> list[ReviewResult]:
-        def answers(asked: Sequence[_Review]) -> Awaitable[Sequence[Score | ModelError | None]]:
-            calls = [partial(run_async, self._answer(aask, one)) for one in asked]
+    async def _aasked(self, what: str, panels: list[list[_ReviewTask]]) -> list[ReviewResult]:
+        def answers(asked: Sequence[_ReviewTask]) -> Awaitable[Sequence[Score | ModelError | None]]:
+            calls = [partial(run_async, self._answer(aask, task)) for task in asked]
             return agather_before(self._seconds[what], calls, _AT_ONCE)
 
         return await run_async(self._reviews(what, panels, answers))
 
-    def _answer(self, asks: Callable[..., Any], one: _Review) -> Work[Score | ModelError]:
+    def _answer(self, asks: Callable[..., Any], task: _ReviewTask) -> Work[Score | ModelError]:
         """What a model says as one member, or why it says nothing usable."""
         try:
-            answer: Reviewed = yield asks(self._model, Reviewed, one.messages or (), one.check)
+            answer: ModelScore = yield asks(
+                self._model, ModelScore, task.messages or (), task.check
+            )
         except ModelError as error:
             return error
         return Score(answer.score, answer.reason.strip())
@@ -426,14 +434,14 @@ class Panel:
     def _reviews(
         self,
         what: str,
-        panels: Sequence[Sequence[_Review]],
-        answers: Callable[[Sequence[_Review]], Any],
+        panels: Sequence[Sequence[_ReviewTask]],
+        answers: Callable[[Sequence[_ReviewTask]], Any],
     ) -> Work[list[ReviewResult]]:
         """What each panel says, once the requests of its members are answered."""
-        asked = [one for panel in panels for one in panel if one.messages is not None]
+        asked = [task for panel in panels for task in panel if task.messages is not None]
         heard: Sequence[Score | ModelError | None] = yield answers(asked)
         late = f"the model did not answer within {self._seconds[what] or 0:g} s"
-        failed = Counter(_failures(asked, heard, late))
+        failed = Counter(_describe_failures(asked, heard, late))
         if failed:
             _log.warning(
                 "%d of %d reviews for %s by a model failed: %s",
@@ -442,27 +450,32 @@ class Panel:
                 what,
                 ", ".join(f"{count} of {name}" for name, count in failed.items()),
             )
-        said = iter([one if isinstance(one, Score) else str(one or late) for one in heard])
+        scores = iter(
+            [score if isinstance(score, Score) else str(score or late) for score in heard]
+        )
         return [
             consensus(
-                {one.name: one.rule() if one.messages is None else next(said) for one in panel}
+                {
+                    task.name: task.rule() if task.messages is None else next(scores)
+                    for task in panel
+                }
             )
             for panel in panels
         ]
 
 
-def _failures(
-    asked: Sequence[_Review], heard: Sequence[Score | ModelError | None], late: str
+def _describe_failures(
+    asked: Sequence[_ReviewTask], heard: Sequence[Score | ModelError | None], late: str
 ) -> Iterator[str]:
     """Who failed how, without a word of what was asked or said."""
-    for one, answer in zip(asked, heard, strict=True):
+    for task, answer in zip(asked, heard, strict=True):
         if isinstance(answer, ModelError):
-            yield f"{one.name} ({type(answer.__cause__ or answer).__name__})"
+            yield f"{task.name} ({type(answer.__cause__ or answer).__name__})"
         elif answer is None:
-            yield f"{one.name} ({late})"
+            yield f"{task.name} ({late})"
 
 
-def reviews_of(reviewers: Reviewers, panel: Panel | None) -> Mapping[str, Reranker]:
+def make_rerankers(reviewers: Reviewers, panel: Panel | None) -> Mapping[str, Reranker]:
     """The reviews that a coordinator can be asked for: `own`, and with a panel also `model`.
 
     What nobody scored keeps its place behind what somebody did.
@@ -474,7 +487,7 @@ def reviews_of(reviewers: Reviewers, panel: Panel | None) -> Mapping[str, Rerank
     async def aown(pairs: Sequence[tuple[str, str]]) -> list[ReviewResult]:
         return own(pairs)
 
-    names = ", ".join(one.name for one in reviewers)
+    names = ", ".join(reviewer.name for reviewer in reviewers)
     reviews = {OWN: _reranker(own, aown, f"functions of {names}")}
     if panel is not None:
         reviews[MODEL] = _reranker(panel.relevance, panel.arelevance, f"a model for {names}")
@@ -488,26 +501,26 @@ def _reranker(
 ) -> Reranker:
     """Order memories by what reviewers say of pairs of a content and a query."""
 
-    def ordered(several: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return _ordered(several, call(_pairs(several)))
+    def ordered(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
+        return _order_by_reviews(shortlists, call(_content_query_pairs(shortlists)))
 
-    async def aordered(several: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return _ordered(several, await acall(_pairs(several)))
+    async def aordered(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
+        return _order_by_reviews(shortlists, await acall(_content_query_pairs(shortlists)))
 
     return Reranker(ordered, aordered, name)
 
 
-def _pairs(shortlists: Sequence[Shortlist]) -> list[tuple[str, str]]:
-    return [(one.content, query) for query, best in shortlists for one in best]
+def _content_query_pairs(shortlists: Sequence[Shortlist]) -> list[tuple[str, str]]:
+    return [(memory.content, query) for query, best in shortlists for memory in best]
 
 
-def _ordered(
+def _order_by_reviews(
     shortlists: Sequence[Shortlist], reviews: Sequence[ReviewResult]
 ) -> list[list[Recollection]]:
-    given = iter(reviews)
+    remaining = iter(reviews)
     ordered = []
     for _, best in shortlists:
-        own = list(islice(given, len(best)))
+        own = list(islice(remaining, len(best)))
         ordered.append([_with_review(best[at], own[at]) for at in most_relevant(own, len(own))])
     return ordered
 

@@ -18,7 +18,7 @@ from langmem_tiers.store.write import Capacity, Write
 HALF_LIFE: Final = timedelta(days=30)
 """After this an accessless memory's freshness counts half, as its strength does."""
 _IMPORTANCE, _STRENGTH, _FRESH = 0.5, 0.3, 0.2
-_UNSAID: Final = 0.5
+_DEFAULT_IMPORTANCE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +63,19 @@ class Evicted(NamedTuple):
 P = TypeVar("P", Evicted, Write)
 
 
-def by_tenant(several: Iterable[P]) -> list[tuple[str, list[P]]]:
+def group_by_tenant(items: Iterable[P]) -> list[tuple[str, list[P]]]:
     """Some things by the tenant of their places, as a statement is of one tenant."""
-    found: dict[str, list[P]] = {}
-    for one in several:
-        found.setdefault(one.place.tenant, []).append(one)
-    return sorted(found.items())
+    groups: dict[str, list[P]] = {}
+    for item in items:
+        groups.setdefault(item.place.tenant, []).append(item)
+    return sorted(groups.items())
 
 
-def worth(one: Occupant, now: datetime) -> float:
+def worth(memory: Occupant, now: datetime) -> float:
     """What a memory is worth keeping, in 0…1: half importance, then strength, then freshness."""
-    importance = _UNSAID if one.importance is None else one.importance
-    age = max(timedelta(), now - one.created_at) / HALF_LIFE
-    used = one.strength / (one.strength + 1)
+    importance = _DEFAULT_IMPORTANCE if memory.importance is None else memory.importance
+    age = max(timedelta(), now - memory.created_at) / HALF_LIFE
+    used = memory.strength / (memory.strength + 1)
     return _IMPORTANCE * importance + _STRENGTH * used + _FRESH * math.exp2(-age)
 
 
@@ -88,31 +88,33 @@ def evictions(
     key: the same memories in any order give the same answer.
     """
     ranked = sorted(
-        standing, key=lambda one: (worth(one, now), one.entered, one.created_at, one.key)
+        standing,
+        key=lambda memory: (worth(memory, now), memory.entered, memory.created_at, memory.key),
     )
     return [
         (
-            one.key,
+            memory.key,
             (
-                f"the place holds {most}, and this was worth least: {worth(one, now):.2f} "
-                f"(importance {_UNSAID if one.importance is None else one.importance:g}, "
-                f"strength {one.strength:g}, since {one.created_at:%Y-%m-%d})"
+                f"the place holds {most}, and this was worth least: {worth(memory, now):.2f} "
+                "(importance "
+                f"{_DEFAULT_IMPORTANCE if memory.importance is None else memory.importance:g}, "
+                f"strength {memory.strength:g}, since {memory.created_at:%Y-%m-%d})"
             ),
         )
-        for one in ranked[:surplus]
+        for memory in ranked[:surplus]
     ]
 
 
-def _rooms(one: Write) -> list[tuple[Place, Capacity]]:
+def _bounded_places(put: Write) -> list[tuple[Place, Capacity]]:
     """Return where a write needs room: what is held is not recalled, and needs none."""
-    return [] if one.held or one.value is None else [(one.place, room) for room in one.capacities]
+    return [] if put.held or put.value is None else [(put.place, room) for room in put.capacities]
 
 
 _Name = tuple[str, bool]
 """Of an occupant: its key, and whether it came in with the write."""
 
 
-class _Rooms:
+class _Evictor:
     """Decides, write by write, which memory makes room: an old one, or one of an earlier write."""
 
     def __init__(
@@ -134,44 +136,44 @@ class _Rooms:
         self.full: dict[tuple[Place, str], str] = {}
         """The reasons why some writes have no room."""
 
-    def admit(self, one: Write) -> None:
+    def admit(self, put: Write) -> None:
         """Let a write in, and let the least worthy in each of its places go for it."""
         gone: dict[_Name, str] = {}
-        for where in _rooms(one):
-            found = self._leaving(one, where, gone)
-            if found is None:
-                self.full[one.name] = (
+        for where in _bounded_places(put):
+            leaving = self._leaving(put, where, gone)
+            if leaving is None:
+                self.full[put.name] = (
                     f"full: the place holds {where[1].most}, and what is there is trusted more, "
                     "came in with it and is worth as much, or is what it came from"
                 )
                 return
-            gone |= found
+            gone |= leaving
         for name, reason in gone.items():
-            self._let_go(one, name, reason)
-        for where in _rooms(one):
-            self._there[where][one.key, True] = _occupant(one, self._now)
+            self._let_go(put, name, reason)
+        for where in _bounded_places(put):
+            self._there[where][put.key, True] = _occupant_of(put, self._now)
 
-    def _let_go(self, one: Write, name: _Name, reason: str) -> None:
+    def _let_go(self, put: Write, name: _Name, reason: str) -> None:
         """Let a memory go for a write, or one that came in with it."""
-        rooms = [there for (place, _), there in self._there.items() if place == one.place]
+        rooms = [there for (place, _), there in self._there.items() if place == put.place]
         left, *_ = [there.pop(name) for there in rooms if name in there]
         if left.id is not None:
-            memory = Located(one.place, left.key, left.id)
-            self.evicted[left.id] = Evicted(memory, reason, one.key)
+            memory = Located(put.place, left.key, left.id)
+            self.evicted[left.id] = Evicted(memory, reason, put.key)
             return
-        self.full[one.place, left.key] = f"full: {reason}"
+        self.full[put.place, left.key] = f"full: {reason}"
         for number, each in self.evicted.items():
-            if (each.place, each.by) == (one.place, left.key):
-                self.evicted[number] = each._replace(by=one.key)
+            if (each.place, each.by) == (put.place, left.key):
+                self.evicted[number] = each._replace(by=put.key)
 
     def _leaving(
-        self, one: Write, where: tuple[Place, Capacity], gone: Collection[_Name]
+        self, put: Write, where: tuple[Place, Capacity], gone: Collection[_Name]
     ) -> dict[_Name, str] | None:
         """Find what goes from a place for a write, and why; None if that is not enough.
 
         A spared memory takes no room.
         """
-        spared = {(key, False) for place, key in one.repeated if place == one.place}
+        spared = {(key, False) for place, key in put.repeated if place == put.place}
         there = [
             each
             for name, each in self._there[where].items()
@@ -180,20 +182,20 @@ class _Rooms:
         surplus = len(there) + 1 - where[1].most
         if surplus <= 0:
             return {}
-        free = [each for each in there if self._yields(each, one)]
-        told = dict(evictions(free, surplus, where[1].most, self._now))
-        leaving = [each for each in free if each.key in told]
-        least = worth(_occupant(one, self._now), self._now)
+        free = [each for each in there if self._yields(each, put)]
+        reasons = dict(evictions(free, surplus, where[1].most, self._now))
+        leaving = [each for each in free if each.key in reasons]
+        least = worth(_occupant_of(put, self._now), self._now)
         as_good = any(each.entered and worth(each, self._now) >= least for each in leaving)
         if len(leaving) < surplus or as_good:
             return None
-        return {(each.key, each.entered): told[each.key] for each in leaving}
+        return {(each.key, each.entered): reasons[each.key] for each in leaving}
 
-    def _yields(self, there: Occupant, one: Write) -> bool:
+    def _yields(self, there: Occupant, put: Write) -> bool:
         """Tell whether a memory may go for a write: trusted no more, and no source of it."""
-        name = (one.place, there.key)
+        name = (put.place, there.key)
         taken = there.entered and name in self._replacing
-        return there.trust <= one.trust and name not in one.sources and not taken
+        return there.trust <= put.trust and name not in put.sources and not taken
 
 
 def make_room(
@@ -206,9 +208,9 @@ def make_room(
     memory that is trusted more, that it came from, or that it spares.
     """
     incoming: dict[tuple[Place, Capacity], list[str]] = {}
-    for one in writes:
-        for where in _rooms(one):
-            incoming.setdefault(where, []).append(one.key)
+    for put in writes:
+        for where in _bounded_places(put):
+            incoming.setdefault(where, []).append(put.key)
     if not incoming:
         return [], {}
     calls = []
@@ -217,33 +219,37 @@ def make_room(
         params = {**place._asdict(), **bounded, "keys": keys, "alive_at": moment.alive_at}
         calls.append(Call("standing_in_place", params))
     standing = yield Query(tuple(calls))
-    rooms = _Rooms(dict(zip(incoming, standing, strict=True)), replacing, moment.now)
-    for one in writes:
-        rooms.admit(one)
+    rooms = _Evictor(dict(zip(incoming, standing, strict=True)), replacing, moment.now)
+    for put in writes:
+        rooms.admit(put)
     return list(rooms.evicted.values()), rooms.full
 
 
-def _occupant(one: Write, now: datetime) -> Occupant:
+def _occupant_of(put: Write, now: datetime) -> Occupant:
     """Return a write as it will stand in its place."""
-    told = json.loads(one.value or "{}").get("importance")
-    importance = told if is_number(told) and 0 <= told <= 1 else None
-    return Occupant(one.key, now, importance=importance, trust=one.trust, entered=True)
+    value = json.loads(put.value or "{}").get("importance")
+    importance = value if is_number(value) and 0 <= value <= 1 else None
+    return Occupant(put.key, now, importance=importance, trust=put.trust, entered=True)
 
 
-def evicted_calls(evicted: Sequence[Evicted], now: datetime) -> list[Call]:
+def eviction_calls(evicted: Sequence[Evicted], now: datetime) -> list[Call]:
     """The calls that say what made room and why, once a tenant; the deletions follow."""
     calls = []
-    for tenant, mine in by_tenant(evicted):
-        told = [{"reasons": [one.reason], "by": one.by} for one in mine]
-        calls.append(gone_call(tenant, "evicted", [one.memory for one in mine], told, now))
+    for tenant, mine in group_by_tenant(evicted):
+        details = [{"reasons": [eviction.reason], "by": eviction.by} for eviction in mine]
+        calls.append(
+            record_gone_call(
+                tenant, "evicted", [eviction.memory for eviction in mine], details, now
+            )
+        )
     return calls
 
 
-def gone_call(
+def record_gone_call(
     tenant: str,
     kind: str,
     gone: Sequence[Located],
-    told: Sequence[Mapping[str, object]],
+    details: Sequence[Mapping[str, object]],
     now: datetime,
 ) -> Call:
     """The call that says why memories are about to be deleted."""
@@ -252,10 +258,10 @@ def gone_call(
         {
             "tenant": tenant,
             "kind": kind,
-            "ids": [one.id for one in gone],
-            "namespaces": [one.place.namespace for one in gone],
-            "keys": [one.key for one in gone],
-            "details": [json.dumps(one) for one in told],
+            "ids": [memory.id for memory in gone],
+            "namespaces": [memory.place.namespace for memory in gone],
+            "keys": [memory.key for memory in gone],
+            "details": [json.dumps(detail) for detail in details],
             "events": [str(uuid4()) for _ in gone],
             "now": now,
         },

@@ -16,7 +16,7 @@ FORGOTTEN: Final = "it was forgotten; readmit lets it back"
 _SECRET_BYTES: Final = 32
 
 
-class Hashes:
+class KeyedHashes:
     """Makes the keyed hashes (HMAC-SHA256) of one tenant."""
 
     def __init__(self, secret: bytes) -> None:
@@ -34,33 +34,33 @@ class Hashes:
         return made.hexdigest()
 
 
-def hashes_of(tenant: str) -> Flow[tuple[Hashes, str | None]]:
+def load_hashes(tenant: str) -> Flow[tuple[KeyedHashes, str | None]]:
     """What makes a tenant's hashes; and a new key, to be kept, where the tenant has none."""
     rows = yield from rows_of("tombstone_key", tenant=tenant)
     if rows:
-        return Hashes(bytes.fromhex(rows[0][0])), None
+        return KeyedHashes(bytes.fromhex(rows[0][0])), None
     secret = secrets.token_hex(_SECRET_BYTES)
-    return Hashes(bytes.fromhex(secret)), secret
+    return KeyedHashes(bytes.fromhex(secret)), secret
 
 
-def buried(tenant: str, contents: Sequence[str]) -> Flow[dict[str, str]]:
+def find_forgotten(tenant: str, contents: Sequence[str]) -> Flow[dict[str, str]]:
     """Which of these contents were forgotten, each with its hash."""
     rows = yield from rows_of("tombstone_key", tenant=tenant)
     if not rows or not contents:
         return {}
-    keyed = Hashes(bytes.fromhex(rows[0][0]))
+    keyed = KeyedHashes(bytes.fromhex(rows[0][0]))
     named: dict[str, str] = yield from off_loop(
-        lambda: {one: keyed.of(one) for one in contents}, sum(map(len, contents))
+        lambda: {content: keyed.of(content) for content in contents}, sum(map(len, contents))
     )
-    several = sorted(set(named.values()))
-    (found,) = yield Query((Call("buried", {"tenant": tenant, "hashes": several}),), commit=True)
-    known = {row[0] for row in found}
-    return {text: hash_ for text, hash_ in named.items() if hash_ in known}
+    wanted = sorted(set(named.values()))
+    (matches,) = yield Query((Call("buried", {"tenant": tenant, "hashes": wanted}),), commit=True)
+    buried = {row[0] for row in matches}
+    return {text: hash_ for text, hash_ in named.items() if hash_ in buried}
 
 
 def readmit(tenant: str, hashes: Iterable[str]) -> Flow[None]:
     """Let contents come back, by their hashes."""
-    several = sorted(set(hashes))
-    if several:
-        params = {"tenant": tenant, "hashes": several}
+    wanted = sorted(set(hashes))
+    if wanted:
+        params = {"tenant": tenant, "hashes": wanted}
         yield Query((Call("readmit", params),), commit=True)

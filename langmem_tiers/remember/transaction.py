@@ -33,17 +33,17 @@ from langmem_tiers.core.values import content_of, encode_value
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, GroupWrite, Query, Rows
 from langmem_tiers.remember import room
-from langmem_tiers.remember.gate import SPOKEN_FOR, derived_trust
+from langmem_tiers.remember.gate import OWN_EVIDENCE_TRUST, derived_trust
 from langmem_tiers.store import write as stored
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import Write, WriteBatch, keys_of
 
-A_USERS_OWN: Final = "what is a user's own"
+PRIVATE_ORIGIN: Final = "what is a user's own"
 """What is told of a memory, in place of its key, where everybody reads it."""
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedWrites:
     """What was written of what was to be."""
 
     writes: Sequence[Write] = ()
@@ -58,10 +58,10 @@ class Applied:
     @cached_property
     def done(self) -> Mapping[tuple[Place, str], Write]:
         """What was written, by its place and key."""
-        return {one.name: one for one in self.writes}
+        return {put.name: put for put in self.writes}
 
 
-class _Standing(NamedTuple):
+class _StoredRow(NamedTuple):
     """What stands under the key of a write; a row of replaced_by_writes ends with these."""
 
     trust: float
@@ -74,7 +74,7 @@ class _Standing(NamedTuple):
     """Whether it has not expired."""
 
 
-class Check(NamedTuple):
+class LockedCheck(NamedTuple):
     """What is looked at once the keys are locked, before anything is written."""
 
     looks: Callable[[Moment], Call]
@@ -85,22 +85,22 @@ class Check(NamedTuple):
 def needs_admission(writes: Sequence[Write]) -> bool:
     """Whether anything is to be looked at once the keys are locked, or said of what was put."""
     return any(
-        one.sources
-        or one.held
-        or one.capacities
-        or one.intention
-        or (one.has_given_key and one.value is not None)
-        for one in writes
+        put.sources
+        or put.held
+        or put.capacities
+        or put.intention
+        or (put.has_given_key and put.value is not None)
+        for put in writes
     )
 
 
-def write(
+def commit_writes(
     writes: Sequence[Write],
     store: StoreFlows,
     *,
     tier: Tier | None = None,
-    check: Check | None = None,
-) -> Flow[Applied]:
+    check: LockedCheck | None = None,
+) -> Flow[AppliedWrites]:
     """Put and delete what was checked already, all or nothing; what was written in the end.
 
     What is quarantined and would replace a memory that is trusted more is left out.
@@ -112,14 +112,14 @@ def write(
     """
     last = stored.last_writes(writes)
     if not last:
-        return Applied()
+        return AppliedWrites()
     yield from store.refresh_state()
     writing = WriteBatch(
         last, (yield from stored.embed_writes(last, store.options)), store.moment()
     )
     if check is None and not needs_admission(last):
         yield GroupWrite(writing, store.carry_out)
-        return Applied(last)
+        return AppliedWrites(last)
     looks = () if check is None else (check.looks(writing.moment),)
 
     def stands(answers: Sequence[Rows]) -> bool:
@@ -127,7 +127,7 @@ def write(
             check.judges(answers[0])
         return True
 
-    applied = yield from write_if(
+    applied = yield from commit_if(
         last,
         options=store.options,
         moment=writing.moment,
@@ -136,10 +136,10 @@ def write(
         stands=stands,
         tier=tier,
     )
-    return applied or Applied()
+    return applied or AppliedWrites()
 
 
-def write_if(
+def commit_if(
     writes: Sequence[Write],
     *,
     options: StoreOptions,
@@ -148,10 +148,10 @@ def write_if(
     keys: Iterable[tuple[str, str, str]] = (),
     calls: Sequence[Call] = (),
     stands: Callable[[list[Rows]], bool] = lambda _: True,
-    further: Callable[[Applied], Sequence[Call]] = lambda _: (),
+    further: Callable[[AppliedWrites], Sequence[Call]] = lambda _: (),
     sparing: bool = False,
     tier: Tier | None = None,
-) -> Flow[Applied | None]:
+) -> Flow[AppliedWrites | None]:
     """Put and delete if it still `stands` by what the calls answer; None if it does not.
 
     The calls are made once the keys of the writes and these are locked. What is to be done
@@ -168,15 +168,18 @@ def write_if(
             yield Query((), commit=True)  # which lets go of the locks
             return None
         lock = ()
-    applied, now = Applied(writes), moment.now
+    applied, now = AppliedWrites(writes), moment.now
     if needs_admission(writes):
-        applied = yield from _admitted(writes, lock, moment, sparing=sparing)
+        applied = yield from _admit(writes, lock, moment, sparing=sparing)
         lock = ()
-    puts = [one for one in applied.writes if one.value is not None]
+    puts = [put for put in applied.writes if put.value is not None]
     evicted: list[Call] = []
     if applied.evicted:
-        going = [Write(place=one.place, key=one.memory.key, value=None) for one in applied.evicted]
-        evicted = room.evicted_calls(applied.evicted, now)
+        going = [
+            Write(place=eviction.place, key=eviction.memory.key, value=None)
+            for eviction in applied.evicted
+        ]
+        evicted = room.eviction_calls(applied.evicted, now)
         evicted += stored.delete_calls(going, TIERS)
     yield from stored.carry_out(
         WriteBatch(applied.writes, vectors, moment),
@@ -185,12 +188,12 @@ def write_if(
         lock=lock,
         new=applied.new,
         before=evicted,
-        after=(*_calls_about(puts, now), *further(applied)),
+        after=(*_follow_up_calls(puts, now), *further(applied)),
     )
     return applied
 
 
-class Origin(NamedTuple):
+class OriginRow(NamedTuple):
     """A memory that another is derived from; a row of origins_of_writes, in this order."""
 
     source: str
@@ -200,81 +203,81 @@ class Origin(NamedTuple):
     held: bool
 
 
-_There: TypeAlias = Mapping[tuple[Place, str], _Standing]
+_StoredRows: TypeAlias = Mapping[tuple[Place, str], _StoredRow]
 _CHANGING = "{key!r} is itself derived or deleted by this call: derive from it in a call of its own"
 
 
-def _admitted(
+def _admit(
     writes: Sequence[Write], lock: Sequence[Call], moment: Moment, *, sparing: bool = False
-) -> Flow[Applied]:
+) -> Flow[AppliedWrites]:
     """The writes as they are to be carried out; locks the keys first.
 
     Raises:
         InvalidInputError: if the source that a memory names is gone by now, or came from it; with
             `sparing` that memory is refused by itself.
     """
-    changing = {one.name for one in writes if one.sources or one.value is None}
+    changing = {put.name for put in writes if put.sources or put.value is None}
     refused = {
-        one.name: _CHANGING.format(key=source[1])
-        for one in writes
-        for source in one.sources
-        if source in changing and source not in one.echoes
+        put.name: _CHANGING.format(key=source[1])
+        for put in writes
+        for source in put.sources
+        if source in changing and source not in put.echoes
     }
     if refused and not sparing:
         raise InvalidInputError(next(iter(refused.values())))
-    origins, there, new = yield from _found(writes, lock, moment)
+    origins, there, new = yield from _read_locked(writes, lock, moment)
     kept: list[Write] = []
-    for one in writes:
-        if one.name in refused:
+    for put in writes:
+        if put.name in refused:
             continue
         try:
-            settled = _settled(one, origins[one.name], changing) if one.sources else one
+            settled = _settle(put, origins[put.name], changing) if put.sources else put
         except InvalidInputError as error:
             if not sparing:
                 raise
-            refused[one.name] = str(error)
+            refused[put.name] = str(error)
             continue
-        if (stands := there.get(one.name)) is not None:
-            settled = _said_again(settled, stands)
-            if (why_not := _refusal(settled, stands)) is not None:
-                refused[one.name] = why_not
+        if (stands := there.get(put.name)) is not None:
+            settled = _limit_to_stored(settled, stands)
+            if (why_not := _refuse_replacing(settled, stands)) is not None:
+                refused[put.name] = why_not
                 continue
         kept.append(settled)
-    crowding = [one for one in kept if one.capacities]
+    crowding = [put for put in kept if put.capacities]
     evicted, full = (yield from room.make_room(crowding, there, moment)) if crowding else ((), {})
-    written = [one for one in kept if one.name not in full]
-    return Applied(written, {**refused, **full}, evicted, new=new)
+    written = [put for put in kept if put.name not in full]
+    return AppliedWrites(written, {**refused, **full}, evicted, new=new)
 
 
-def _found(
+def _read_locked(
     writes: Sequence[Write], lock: Sequence[Call], moment: Moment
-) -> Flow[tuple[Mapping[tuple[Place, str], Sequence[Origin]], _There, bool]]:
+) -> Flow[tuple[Mapping[tuple[Place, str], Sequence[OriginRow]], _StoredRows, bool]]:
     """What each write comes from, what stands under the keys, and whether nothing ever did."""
-    pairs = [(one, source) for one in writes for source in one.sources]
+    pairs = [(put, source) for put in writes for source in put.sources]
     standing = Call("replaced_by_writes", {**keys_of(writes), "alive_at": moment.alive_at})
     calls = [standing]
     if pairs:
         named = {
-            **keys_of([one for one, _ in pairs]),
+            **keys_of([put for put, _ in pairs]),
             "source_namespaces": [place.namespace for _, (place, _) in pairs],
             "source_keys": [key for _, (_, key) in pairs],
             "alive_at": moment.alive_at,
         }
         calls = [Call("origins_of_writes", named), standing]
     *rows, replaced = (yield Query((*lock, *calls)))[len(lock) :]
-    origins: dict[tuple[Place, str], list[Origin]] = {}
-    for several in rows:
-        for (one, _), row in zip(pairs, several, strict=True):
-            origins.setdefault(one.name, []).append(Origin(*row))
-    there: dict[tuple[Place, str], _Standing] = {}
-    for tenant, namespace, key, *told in replaced:
-        if (known := _Standing(*told)).alive:
-            there[Place(tenant, namespace), key] = known
+    origins: dict[tuple[Place, str], list[OriginRow]] = {}
+    for origin_rows in rows:
+        for (put, _), row in zip(pairs, origin_rows, strict=True):
+            origins.setdefault(put.name, []).append(OriginRow(*row))
+    there: dict[tuple[Place, str], _StoredRow] = {}
+    for tenant, namespace, key, *fields in replaced:
+        if (stored_row := _StoredRow(*fields)).alive:
+            there[Place(tenant, namespace), key] = stored_row
     return origins, there, not replaced
 
 
-def _settled(
-    one: Write, origins: Sequence[Origin], changing: Container[tuple[Place, str]]
+def _settle(
+    put: Write, origins: Sequence[OriginRow], changing: Container[tuple[Place, str]]
 ) -> Write:
     """A write that is derived from its origins, without those that it only repeats and cannot have.
 
@@ -284,9 +287,9 @@ def _settled(
         InvalidInputError: if an origin that it names is gone, or came from it.
     """
     had: list[tuple[Place, str]] = []
-    there: list[Origin] = []
-    for source, origin in zip(one.sources, origins, strict=True):
-        repeated = source in one.echoes
+    there: list[OriginRow] = []
+    for source, origin in zip(put.sources, origins, strict=True):
+        repeated = source in put.echoes
         if not repeated and not origin.there:
             raise InvalidInputError(f"{origin.source!r} is gone by now: derive from what is there")
         if not repeated and origin.circular:
@@ -297,99 +300,99 @@ def _settled(
         if not repeated or (origin.there and not origin.circular and source not in changing):
             had.append(source)
         if origin.there:
-            private = user_of(source[0]) not in (None, user_of(one.place))
-            there.append(origin._replace(source=A_USERS_OWN) if private else origin)
-    return replace(_derived(one, there), sources=tuple(had))
+            private = user_of(source[0]) not in (None, user_of(put.place))
+            there.append(origin._replace(source=PRIVATE_ORIGIN) if private else origin)
+    return replace(_limit_to_origins(put, there), sources=tuple(had))
 
 
-def _derived(one: Write, origins: Sequence[Origin]) -> Write:
+def _limit_to_origins(put: Write, origins: Sequence[OriginRow]) -> Write:
     """A write, trusted no further than what it is derived from."""
     if not origins:
-        return one
+        return put
     least = min(origins, key=lambda each: each.trust)
-    settled = trusted(one, derived_trust(one.trust, [least.trust]))
+    settled = cap_trust(put, derived_trust(put.trust, [least.trust]))
     if settled.held is not None:
         return settled
     held = next((each for each in origins if each.held), None)
     if held is not None:
         return replace(settled, held=f"derived: it came from {held.source}, which is quarantined")
-    if settled.trust < one.threshold:
+    if settled.trust < put.threshold:
         reason = (
-            f"trust: {settled.trust:g} is below {one.threshold:g}, as it came from {least.source}"
+            f"trust: {settled.trust:g} is below {put.threshold:g}, as it came from {least.source}"
         )
         return replace(settled, held=reason)
     return settled
 
 
-def trusted(one: Write, trust: float, **told: object) -> Write:
+def cap_trust(put: Write, trust: float, **fields: object) -> Write:
     """A put that is trusted no further than this; its value says so."""
-    if trust >= one.trust or one.value is None:
-        return one
-    value = encode_value({**json.loads(one.value), "trust": trust, **told})
-    return replace(one, trust=trust, value=value)
+    if trust >= put.trust or put.value is None:
+        return put
+    value = encode_value({**json.loads(put.value), "trust": trust, **fields})
+    return replace(put, trust=trust, value=value)
 
 
-def _said_again(one: Write, there: _Standing) -> Write:
+def _limit_to_stored(put: Write, there: _StoredRow) -> Write:
     """A write as it will stand: what says the same is trusted no further, and held as before."""
-    if one.value is None or there.bound is None:
-        return one
-    same = content_of(json.loads(one.value)) == content_of(there.bound)
+    if put.value is None or there.bound is None:
+        return put
+    same = content_of(json.loads(put.value)) == content_of(there.bound)
     if same:
         source = there.bound.get("source", Source.UNKNOWN)
-        one = trusted(one, there.trust, source=source)
-    if there.state != QUARANTINED or one.held or not (same or one.trust < TRUST_THRESHOLD):
-        return one
+        put = cap_trust(put, there.trust, source=source)
+    if there.state != QUARANTINED or put.held or not (same or put.trust < TRUST_THRESHOLD):
+        return put
     reasons = "; ".join(map(str, there.reasons or ()))
-    return replace(one, held=reasons, repeats_held=True)
+    return replace(put, held=reasons, repeats_held=True)
 
 
-def _refusal(one: Write, there: _Standing) -> str | None:
+def _refuse_replacing(put: Write, there: _StoredRow) -> str | None:
     """Why a write does not replace what stands under its key; None if it does."""
-    if one.value is None or there.state == QUARANTINED:
+    if put.value is None or there.state == QUARANTINED:
         return None
-    if one.held and there.state == "retracted":
+    if put.held and there.state == "retracted":
         return (
-            f"retracted: the memory {one.key!r} is retracted, and what is quarantined does not "
-            f"replace it: store it under another key; {one.held}"
+            f"retracted: the memory {put.key!r} is retracted, and what is quarantined does not "
+            f"replace it: store it under another key; {put.held}"
         )
-    if one.held and (there.state is None or there.trust > one.trust):
-        more = there.trust > one.trust
+    if put.held and (there.state is None or there.trust > put.trust):
+        more = there.trust > put.trust
         stands = f"trusted more ({there.trust:g})" if more else "current"
         return (
-            f"replaces: the memory {one.key!r} is {stands}, and what is quarantined does not "
-            f"replace it; {one.held}"
+            f"replaces: the memory {put.key!r} is {stands}, and what is quarantined does not "
+            f"replace it; {put.held}"
         )
-    if one.has_given_key and one.trust < SPOKEN_FOR and there.trust > one.trust:
+    if put.has_given_key and put.trust < OWN_EVIDENCE_TRUST and there.trust > put.trust:
         return (
-            f"replaces: the memory {one.key!r} is trusted more ({there.trust:g}) than what would "
-            f"replace it ({one.trust:g}): store it under another key"
+            f"replaces: the memory {put.key!r} is trusted more ({there.trust:g}) than what would "
+            f"replace it ({put.trust:g}): store it under another key"
         )
     return None
 
 
-def _calls_about(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
+def _follow_up_calls(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
     """The calls that say of what was just put what is held, where it is from, and when it is due.
 
     What is held is quarantined once a tenant, and what is intended is to be raised at its time.
     """
-    if held := [one for one in puts if one.held and not one.repeats_held]:
+    if held := [put for put in puts if put.held and not put.repeats_held]:
         yield from _quarantine_calls(held, now)
-    if derived := [one for one in puts if one.sources]:
+    if derived := [put for put in puts if put.sources]:
         yield from derive_calls(derived, now)
-    for one in puts:
-        if one.intention is not None:
-            place = {"tenant": one.place.tenant, "namespace": one.place.namespace, "key": one.key}
-            yield Call("intend", {**one.intention, **place, "held": bool(one.held), "now": now})
+    for put in puts:
+        if put.intention is not None:
+            place = {"tenant": put.place.tenant, "namespace": put.place.namespace, "key": put.key}
+            yield Call("intend", {**put.intention, **place, "held": bool(put.held), "now": now})
 
 
 def _quarantine_calls(held: Sequence[Write], now: datetime) -> Iterator[Call]:
-    for tenant, mine in room.by_tenant(held):
+    for tenant, mine in room.group_by_tenant(held):
         params = {
             "tenant": tenant,
-            "namespaces": [one.place.namespace for one in mine],
-            "keys": [one.key for one in mine],
-            "reasons": [one.held for one in mine],
-            "trusts": [one.trust for one in mine],
+            "namespaces": [put.place.namespace for put in mine],
+            "keys": [put.key for put in mine],
+            "reasons": [put.held for put in mine],
+            "trusts": [put.trust for put in mine],
             "events": [str(uuid4()) for _ in mine],
             "now": now,
         }
@@ -400,15 +403,15 @@ def derive_calls(
     puts: Sequence[Write], now: datetime, event_of: Callable[[Write], str] = lambda _: str(uuid4())
 ) -> Iterator[Call]:
     """The calls that say what was derived from what, and whether it is suspect; once a tenant."""
-    for tenant, mine in room.by_tenant(one for one in puts if one.sources):
-        events = {one.name: event_of(one) for one in mine}
-        pairs = [(one, place, key) for one in mine for place, key in one.sources]
+    for tenant, mine in room.group_by_tenant(put for put in puts if put.sources):
+        events = {put.name: event_of(put) for put in mine}
+        pairs = [(put, place, key) for put in mine for place, key in put.sources]
         params = {
-            **keys_of([one for one, _, _ in pairs]),
+            **keys_of([put for put, _, _ in pairs]),
             "tenant": tenant,
             "source_namespaces": [place.namespace for _, place, _ in pairs],
             "source_keys": [key for _, _, key in pairs],
-            "events": [events[one.name] for one, _, _ in pairs],
+            "events": [events[put.name] for put, _, _ in pairs],
             "now": now,
         }
         yield Call("derive", params)

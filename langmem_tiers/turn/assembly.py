@@ -21,7 +21,7 @@ from langmem_tiers.memory.recalling import recall_query
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.budget import TokenCounter, checked_count
 from langmem_tiers.recall.recall import QueryVectors
-from langmem_tiers.remember.gate import keepable
+from langmem_tiers.remember.gate import redact_private
 from langmem_tiers.turn import trace
 from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_lines, write_fragment
 from langmem_tiers.turn.memories import Conversation
@@ -202,7 +202,7 @@ def _assemble(
         assembled = replace(assembled, failed=failed, by_words=by_words)
         for name, why in failed.items():
             record.refuse(f"ask the source {name!r}", why, turn.now)
-        kept = replace_unstorable(keepable(prompt, gate.policy, gate.detectors))
+        kept = replace_unstorable(redact_private(prompt, gate.policy, gate.detectors))
         record.prompt = record.prompt or cut_middle(kept)
         record.tokens += assembled.tokens
         record.show(assembled.fragments)

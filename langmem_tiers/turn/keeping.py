@@ -11,9 +11,9 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSON_SOURCES, Destination, Source, StoreResult
 from langmem_tiers.memory.remembering import new_memories
 from langmem_tiers.postgres.flow import Flow, Query, unit
-from langmem_tiers.remember.gate import Decision, Gate, Verdict, route, trust_in
-from langmem_tiers.remember.new import NewMemory, read_once
-from langmem_tiers.remember.pipeline import result_of
+from langmem_tiers.remember.gate import Decision, Gate, Verdict, judge_trust, route
+from langmem_tiers.remember.new import NewMemory, freeze
+from langmem_tiers.remember.pipeline import verdict_result
 from langmem_tiers.state.state import GOAL, ProgressDelta, StateOwner, read_snapshot, state_to_json
 from langmem_tiers.turn.record import Invocation, TurnRecord, read_tool_call
 from langmem_tiers.turn.trace import (
@@ -115,7 +115,7 @@ def track_tool_invocation(
         call_id=call_id,
     )
     gate = turn.memory.gate
-    trust = trust_in(NewMemory(content=whole, source=Source.TOOL), gate.policy)
+    trust = judge_trust(NewMemory(content=whole, source=Source.TOOL), gate.policy)
     with locked_record(
         turn
     ) as record:  # what a tool brought is heard, whether its call is kept or not
@@ -241,7 +241,7 @@ def _to_memory(
     item_fields = item if isinstance(item, Mapping) else {}
     if item_fields.get("memory_type") is None:
         memory = replace(memory, memory_type=None)
-    memory = read_once(memory, turn.memory.tiered_store.options.bounds)
+    memory = freeze(memory, turn.memory.tiered_store.options.bounds)
     heard = current_record(turn).heard
     if heard < 1.0 and item_fields.get("source") not in PERSON_SOURCES:
         source = memory.source if "source" in item_fields else Source.AGENT
@@ -358,7 +358,7 @@ def _keep_screened(
     ]
     first = {"key": writes[0].key, "tier": writes[0].tier} if writes else {}
     evicted = to.evicted if kept else ()
-    result = result_of(verdict, evicted=evicted, destinations=tuple(places), **first)
+    result = verdict_result(verdict, evicted=evicted, destinations=tuple(places), **first)
     shared = {each.name: getattr(result, each.name) for each in fields(StoreResult)}
     memorized = Memorized(**{**shared, "stored": False}, pending=result.stored)
     record.pending += kept

@@ -40,7 +40,7 @@ from langmem_tiers.postgres.flow import (
 )
 from langmem_tiers.remember.new import NewMemory, checked_text
 from langmem_tiers.remember.pipeline import SAME_KEY
-from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
+from langmem_tiers.remember.transaction import AppliedWrites, commit_if, derive_calls
 from langmem_tiers.state import state as states
 from langmem_tiers.store.write import LOCK, Write, embed_writes, last_writes, lock_call
 from langmem_tiers.turn import assembly, keeping
@@ -209,7 +209,7 @@ class _Commit:
         if self.steps:
             looks.append(owner.call("lock_states", kind=states.GOAL))
             looks += [owner.call("one_state", name=name, **goal) for name in self.steps]
-        applied = yield from write_if(
+        applied = yield from commit_if(
             writes,
             options=options,
             moment=moment,
@@ -334,7 +334,7 @@ class _Commit:
                 self.closed |= {str(step.delta_id): why for step in steps}
         return True
 
-    def _further(self, applied: Applied, now: datetime) -> list[Call]:
+    def _further(self, applied: AppliedWrites, now: datetime) -> list[Call]:
         """Return what is written with the memories: lineage, goals, and the trace."""
         outcome = replace(applied, refused={**self.lost, **applied.refused})
         self.report = self._reported(outcome, now)
@@ -352,7 +352,7 @@ class _Commit:
         ]
         return [*derived, *goals, traces.record_call(self.context, self.report.trace)]
 
-    def _reported(self, applied: Applied, now: datetime) -> traces.CommitReport:
+    def _reported(self, applied: AppliedWrites, now: datetime) -> traces.CommitReport:
         """Report a commit, now that it is known what it writes; a retry is told the same."""
         record = self.record
         puts = [put for put in applied.writes if put.value is not None]
@@ -403,7 +403,7 @@ class _Commit:
         trace = traces.TurnTrace(turn=record.turn, events=events)
         return traces.commit_report(detail, exports, budget=self.budget, trace=trace)
 
-    def _refusals(self, applied: Applied, now: datetime) -> Iterator[traces.TurnEvent]:
+    def _refusals(self, applied: AppliedWrites, now: datetime) -> Iterator[traces.TurnEvent]:
         """Find what the gate let pass, or was noted, and the commit did not write."""
         for why in self.closed.values():
             yield traces.TurnEvent(kind="refused", at=now, reasons=(why,))

@@ -19,7 +19,7 @@ from langmem_tiers import At, Audit, BeforeTool, If, TieredStore, When
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.forget.places import PLACES
 from langmem_tiers.recall.matching import Candidate
-from langmem_tiers.remember.tombstones import hashes_of
+from langmem_tiers.remember.tombstones import load_hashes
 from tests.support.archives import execute
 from tests.support.carrying import rich
 from tests.support.coordinating import coordinator
@@ -335,7 +335,7 @@ def test_a_subjects_receipt_of_before_finds_its_name(url: str, name: str, text: 
         memory = coordinator(store)
         memory.store(f"{name} lives in Rome.", "semantic", key="one")
         given = memory.forget(subject=name).to_json()
-        hashes, _ = store.run(hashes_of("acme"))
+        hashes, _ = store.run(load_hashes("acme"))
         del given["names"]
         old = {**given, "words": 1, "asked": hashes.exact(name.casefold())}
         execute(url, "UPDATE memory.forgettings SET detail = %s", json.dumps(old))

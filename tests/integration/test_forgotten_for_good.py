@@ -23,8 +23,8 @@ from langmem_tiers.consolidate.archive import Archive, archive_all
 from langmem_tiers.consolidate.files import ArchiveFiles
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import FileError
-from langmem_tiers.forget.find import Request
-from langmem_tiers.forget.forgetting import forget
+from langmem_tiers.forget.find import ForgetRequest
+from langmem_tiers.forget.forgetting import run_forgetting
 from langmem_tiers.importers import read_records
 from langmem_tiers.interop import import_chat_history
 from tests.support.archives import count, files_in, one, policy, remember
@@ -35,9 +35,9 @@ from tests.support.opening import text_index
 from tests.support.servers import sessions, wait_until
 
 
-def request(memory: MemoryCoordinator, files: ArchiveFiles) -> Request:
+def request(memory: MemoryCoordinator, files: ArchiveFiles) -> ForgetRequest:
     store = memory.tiered_store
-    return Request(
+    return ForgetRequest(
         context=memory.context,
         kind="subject",
         name=NAME,
@@ -173,7 +173,7 @@ class BrokenOff(ArchiveFiles):
 def broken_off(memory: MemoryCoordinator, step: str) -> None:
     store, files = memory.tiered_store, BrokenOff(step)
     with coded("archive", match="broken off"):
-        store.run(forget(request(memory, files)))
+        store.run(run_forgetting(request(memory, files)))
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def test_what_happens_meanwhile_is_seen(
     }
     other.store(both, key="both", derived_from=["said", "lamp"])
     store, files = filed.tiered_store, Meanwhile(changes[change])
-    receipt = store.run(forget(request(filed, files)))
+    receipt = store.run(run_forgetting(request(filed, files)))
     assert files.meanwhile is None
     assert filed.admin.verify_forgotten(receipt)
     assert traces(url, tmp_path) == []

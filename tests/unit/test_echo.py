@@ -17,10 +17,10 @@ from langmem_tiers.core.prompts import (
     RECALLED_REPLACES,
     RECALLED_SAID,
 )
-from langmem_tiers.remember.echo import copy_of, echo_of
-from langmem_tiers.remember.new import Known
+from langmem_tiers.remember.echo import find_copy, find_echo
+from langmem_tiers.remember.new import KnownText
 
-PORT = Known(content="The deployment port is 80.", key="port")
+PORT = KnownText(content="The deployment port is 80.", key="port")
 FRAMES = (
     "{}",
     "As I recall, {}",
@@ -38,15 +38,15 @@ things = st.sampled_from(["green tea", "port 80", "Lisbon", "the ledger", "a red
 facts = st.builds("{} {} {} since May.".format, names, verbs, things)
 
 
-def known(*texts: str) -> list[Known]:
-    return [Known(content=one, key=str(number)) for number, one in enumerate(texts)]
+def known(*texts: str) -> list[KnownText]:
+    return [KnownText(content=one, key=str(number)) for number, one in enumerate(texts)]
 
 
 @given(st.text())
 def test_any_text_is_an_echo_and_a_copy_of_itself(text: str) -> None:
-    assert echo_of(text, known(text)) is not None
-    assert echo_of(text, known("The port is 80.", text)) is not None
-    assert copy_of(text, known(text)) is not None
+    assert find_echo(text, known(text)) is not None
+    assert find_echo(text, known("The port is 80.", text)) is not None
+    assert find_copy(text, known(text)) is not None
 
 
 @given(
@@ -56,17 +56,17 @@ def test_any_text_is_an_echo_and_a_copy_of_itself(text: str) -> None:
 def test_case_blanks_and_marks_around_words_tell_nothing(text: str, blanks: str) -> None:
     again = blanks.join(("", "X", *text.upper().split(), ""))
 
-    assert echo_of(f'"{again}"!', known(f"x {text}")) is not None
+    assert find_echo(f'"{again}"!', known(f"x {text}")) is not None
 
 
 @given(facts, st.sampled_from(FRAMES))
 def test_a_few_words_before_what_was_recalled_make_nothing_new_of_it(fact: str, frame: str) -> None:
-    assert echo_of(frame.format(fact), known(fact)) is not None
+    assert find_echo(frame.format(fact), known(fact)) is not None
 
 
 @given(facts, facts)
 def test_a_fact_is_an_echo_of_itself_alone(one: str, other: str) -> None:
-    assert (echo_of(one, known(other)) is not None) == (one == other)
+    assert (find_echo(one, known(other)) is not None) == (one == other)
 
 
 def test_a_memory_in_its_fence_is_an_echo() -> None:
@@ -80,7 +80,7 @@ def test_a_memory_in_its_fence_is_an_echo() -> None:
     )
 
     for fenced in lines:
-        assert echo_of(fenced, [PORT]) is not None
+        assert find_echo(fenced, [PORT]) is not None
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_a_memory_in_its_fence_is_an_echo() -> None:
 def test_whole_sentences_of_what_was_recalled_are_echoes(text: str) -> None:
     recalled = known("The port is 80.", "Anna likes green tea. 我喜欢绿茶。")
 
-    assert echo_of(text, recalled) is not None
-    assert echo_of(f"{text} Anna likes coffee.", recalled) is None
+    assert find_echo(text, recalled) is not None
+    assert find_echo(f"{text} Anna likes coffee.", recalled) is None
 
 
 @pytest.mark.parametrize(
@@ -120,12 +120,12 @@ def test_whole_sentences_of_what_was_recalled_are_echoes(text: str) -> None:
     ],
 )
 def test_one_new_word_or_another_order_is_something_new(recalled: str, text: str) -> None:
-    assert echo_of(text, known(recalled)) is None
+    assert find_echo(text, known(recalled)) is None
 
 
 @pytest.mark.parametrize("half", [*ECHO_HALVES, tuned, held_out])
 def test_nothing_new_is_refused(half: Callable[[], Half]) -> None:
-    refused = [one.text for one in half().benign if echo_of(one.text, known(*one.recalled))]
+    refused = [one.text for one in half().benign if find_echo(one.text, known(*one.recalled))]
 
     assert refused == []
 
@@ -136,8 +136,8 @@ def test_what_a_long_text_repeats_is_found_in_linear_time(piece: str) -> None:
     def seconds(length: int) -> float:
         text = piece * (length // len(piece))
         began = time.thread_time()
-        assert echo_of(text + " b", known(text + " a a a a c")) is None
-        assert echo_of(text, known(text)) is not None
+        assert find_echo(text + " b", known(text + " a a a a c")) is None
+        assert find_echo(text, known(text)) is not None
         return time.thread_time() - began
 
     assert min(seconds(80_000) for _ in range(3)) < 8 * max(seconds(20_000), 0.02)

@@ -14,15 +14,15 @@ from langmem_tiers.forget.find import (
     REPEATS,
     TWIN,
     UNTOUCHED,
-    Kin,
+    DerivedEdge,
     Lineage,
     closure,
 )
 from langmem_tiers.forget.forgetting import check_checkpointer
 from langmem_tiers.forget.passages import FORGOTTEN_HERE, Passages, Subject, words_of
-from langmem_tiers.forget.places import Event, MemoryRow, Scrubber, State
+from langmem_tiers.forget.places import EventRow, MemoryRow, Scrubber, StateRow
 from langmem_tiers.forget.receipt import ForgetReceipt, checked_receipt
-from langmem_tiers.remember.tombstones import Hashes
+from langmem_tiers.remember.tombstones import KeyedHashes
 
 LONG = "Quibbleton keeps the spare key under the third pot beside the back door."
 
@@ -105,7 +105,9 @@ def known(id_: int, content: str, state: str | None = None) -> MemoryRow:
     return MemoryRow(id_, "working", "_.", f"k{id_}", value, state, None, None, None)
 
 
-def reached(asked: int, several: list[MemoryRow], kin: list[Kin]) -> tuple[dict[int, str], ...]:
+def reached(
+    asked: int, several: list[MemoryRow], kin: list[DerivedEdge]
+) -> tuple[dict[int, str], ...]:
     by_id = {one.id: one for one in several}
 
     def said(erased: Any) -> Passages:
@@ -117,11 +119,11 @@ def reached(asked: int, several: list[MemoryRow], kin: list[Kin]) -> tuple[dict[
 def test_what_came_from_it_alone_goes_however_far_and_in_whatever_circle() -> None:
     several = [known(number, f"Number {number} says its own.") for number in range(1, 5)]
     kin = [
-        Kin(2, 1, derived=True, kind="derived"),
-        Kin(3, 2, derived=True, kind="derived"),
-        Kin(2, 3, derived=True, kind="derived"),
+        DerivedEdge(2, 1, derived=True, kind="derived"),
+        DerivedEdge(3, 2, derived=True, kind="derived"),
+        DerivedEdge(2, 3, derived=True, kind="derived"),
     ]
-    assert reached(1, several, [*kin[:2], Kin(4, 3, derived=False, kind="promoted")]) == (
+    assert reached(1, several, [*kin[:2], DerivedEdge(4, 3, derived=False, kind="promoted")]) == (
         {1: "asked", 2: CAME_OF_IT, 3: CAME_OF_IT, 4: CAME_OF_IT},
         {},
     )
@@ -138,8 +140,12 @@ def test_what_came_from_others_too_goes_if_it_repeats_it_and_is_suspect_if_not()
         known(5, "It all fits."),
         known(6, "And so on."),
     ]
-    kin = [Kin(one, source, derived=True, kind="derived") for one in (3, 4, 5) for source in (1, 2)]
-    assert reached(1, several, [*kin, Kin(6, 4, derived=True, kind="derived")]) == (
+    kin = [
+        DerivedEdge(one, source, derived=True, kind="derived")
+        for one in (3, 4, 5)
+        for source in (1, 2)
+    ]
+    assert reached(1, several, [*kin, DerivedEdge(6, 4, derived=True, kind="derived")]) == (
         {1: "asked", 3: REPEATS, 4: REPEATS, 6: CAME_OF_IT},
         {5: UNTOUCHED},
     )
@@ -154,10 +160,10 @@ def test_twins_go_and_what_was_there_before_a_reinforcement_is_suspect() -> None
         known(5, "Other words."),
     ]
     kin = [
-        Kin(1, 2, derived=False, kind="merged"),
-        Kin(3, 1, derived=True, kind="reinforced"),
-        Kin(3, 4, derived=True, kind="promoted"),
-        Kin(3, 5, derived=True, kind="promoted"),
+        DerivedEdge(1, 2, derived=False, kind="merged"),
+        DerivedEdge(3, 1, derived=True, kind="reinforced"),
+        DerivedEdge(3, 4, derived=True, kind="promoted"),
+        DerivedEdge(3, 5, derived=True, kind="promoted"),
     ]
     erased, suspect = reached(1, several, kin)
     assert erased == {1: "asked", 2: TWIN}
@@ -172,41 +178,41 @@ def scrubber(**options: Any) -> Scrubber:
 
 def test_events_about_what_goes_alone_go_and_others_name_it_no_more() -> None:
     judge = scrubber().without
-    assert judge(Event("e", "derived", 1, None, {})) is None
-    assert judge(Event("e", "merged", 1, 2, {})) is None
-    other = Event("e", "promoted", 3, 4, {"reasons": ["fine"]})
+    assert judge(EventRow("e", "derived", 1, None, {})) is None
+    assert judge(EventRow("e", "merged", 1, 2, {})) is None
+    other = EventRow("e", "promoted", 3, 4, {"reasons": ["fine"]})
     assert judge(other) is other
     told = {"sources": [1, 3], "versions": {"1": "x", "3": "y"}, "reasons": ["from k1, k3"]}
-    assert judge(Event("e", "promoted", 1, 3, told)) == Event(
+    assert judge(EventRow("e", "promoted", 1, 3, told)) == EventRow(
         "e",
         "promoted",
         None,
         3,
         {"sources": [3], "versions": {"3": "y"}, "reasons": [f"from {FORGOTTEN_HERE}, k3"]},
     )
-    assert judge(Event("e", "rejected", 9, None, {"reasons": [LONG]})) is None
+    assert judge(EventRow("e", "rejected", 9, None, {"reasons": [LONG]})) is None
 
 
 def test_another_users_rows_are_not_about_it() -> None:
     judge = scrubber(owner="ada")
-    ben = Event("turn/x/1", "committed", None, None, {"user_id": "ben", "said": LONG})
+    ben = EventRow("turn/x/1", "committed", None, None, {"user_id": "ben", "said": LONG})
     assert judge.without(ben) is ben
-    assert not judge.is_state_gone(State("_._.@ben.", "message", "m", {"content": LONG}))
-    assert judge.is_state_gone(State("_._.@ada.", "message", "m", {"content": LONG}))
-    assert judge.is_state_gone(State("_._.", "message", "k1", {}))
-    assert State("p.s%2E1.@ada.", "message", "m", {}).session == "s.1"
-    assert State("agent.", "goal", "g", {}).session is None
+    assert not judge.is_state_gone(StateRow("_._.@ben.", "message", "m", {"content": LONG}))
+    assert judge.is_state_gone(StateRow("_._.@ada.", "message", "m", {"content": LONG}))
+    assert judge.is_state_gone(StateRow("_._.", "message", "k1", {}))
+    assert StateRow("p.s%2E1.@ada.", "message", "m", {}).session == "s.1"
+    assert StateRow("agent.", "goal", "g", {}).session is None
 
 
 def test_all_of_a_users_turns_and_states_go() -> None:
     judge = scrubber(user="ada", turns=("t",))
-    assert judge.without(Event("turn/t/1", "tracked", None, None, {"turn": "t"})) is None
-    assert judge.without(Event("turn/t/2", "committed", None, None, {"user_id": "ada"})) is None
-    assert judge.is_state_gone(State("agent.@ada.", "spend", "2026-03-01", {"amount": 1}))
+    assert judge.without(EventRow("turn/t/1", "tracked", None, None, {"turn": "t"})) is None
+    assert judge.without(EventRow("turn/t/2", "committed", None, None, {"user_id": "ada"})) is None
+    assert judge.is_state_gone(StateRow("agent.@ada.", "spend", "2026-03-01", {"amount": 1}))
 
 
 def test_hashes_are_of_a_key_and_of_what_a_text_says() -> None:
-    one, other = Hashes(b"a" * 32), Hashes(b"b" * 32)
+    one, other = KeyedHashes(b"a" * 32), KeyedHashes(b"b" * 32)
     assert one.of(" Tea,  HOT. ") == one.of("tea, hot")
     assert one.of("tea") != other.of("tea")
     assert one.exact("Tea") != one.exact("tea")

@@ -15,7 +15,7 @@ from langmem_tiers.remember.review import (
     Score,
     consensus,
     default_reviewers,
-    instructing,
+    injection_reason,
     most_relevant,
 )
 
@@ -43,9 +43,9 @@ def test_that_nothing_attacks_lifts_no_memory_over_the_threshold() -> None:
     )
 
     assert (result.consensus_score, result.stores()) == (5.0, False)
-    assert instructing(result) is None
+    assert injection_reason(result) is None
     attack = consensus({INJECTION: Score(0, "it orders"), **dict.fromkeys(names, Score(9, "rich"))})
-    assert (attack.consensus_score, instructing(attack)) == (9.0, "instructs: it orders")
+    assert (attack.consensus_score, injection_reason(attack)) == (9.0, "instructs: it orders")
     assert consensus({INJECTION: Score(7, "alone")}).consensus_score == 7.0
 
 

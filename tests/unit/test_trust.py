@@ -14,16 +14,22 @@ from langmem_tiers.core.context import Caller
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TRUST_THRESHOLD
 from langmem_tiers.core.values import provenance_of, trust_of
-from langmem_tiers.remember.echo import CHARACTERS, LIFE, MOST, MOST_OF_ALL, RecalledLately
+from langmem_tiers.remember.echo import (
+    MAX_CHARACTERS,
+    MAX_OF_ALL,
+    MAX_PER_CALLER,
+    RECALL_LIFE,
+    RecentRecalls,
+)
 from langmem_tiers.remember.gate import (
-    INSTRUCTS,
-    SOURCES,
+    INSTRUCTING_TRUST,
+    SOURCE_TRUST,
     GatePolicy,
     TrustPolicy,
     derived_trust,
     released_trust,
 )
-from langmem_tiers.remember.new import recalled_texts
+from langmem_tiers.remember.new import parse_recalled
 from tests.support.recollections import NOW, recollection
 
 trusts = st.floats(0, 1)
@@ -41,11 +47,11 @@ def test_how_memories_are_derived_from_each_other_does_not_matter(
     assert derived_trust(at_once, [at_once]) == at_once
 
 
-@given(st.lists(st.tuples(st.sampled_from(sorted(SOURCES)), st.integers(0, 7)), max_size=40))
+@given(st.lists(st.tuples(st.sampled_from(sorted(SOURCE_TRUST)), st.integers(0, 7)), max_size=40))
 def test_no_chain_of_derivations_launders_what_is_suspect(steps: list[tuple[str, int]]) -> None:
     """Each step derives a memory from an earlier one; all that came of the suspect stay below."""
     policy = TrustPolicy()
-    memories = [(INSTRUCTS, True), (1.0, False)]
+    memories = [(INSTRUCTING_TRUST, True), (1.0, False)]
     for source, place in steps:
         trust, suspect = memories[place % len(memories)]
         memories.append((derived_trust(policy.of_source(source), [trust]), suspect))
@@ -65,8 +71,8 @@ def test_a_release_is_just_enough_to_be_recalled(trust: float, memory_type: str)
 def test_every_known_source_is_recalled_and_what_instructs_is_not() -> None:
     policy = TrustPolicy()
 
-    assert all(not policy.quarantines(policy.of_source(one), "semantic") for one in SOURCES)
-    assert INSTRUCTS < TRUST_THRESHOLD
+    assert all(not policy.quarantines(policy.of_source(one), "semantic") for one in SOURCE_TRUST)
+    assert INSTRUCTING_TRUST < TRUST_THRESHOLD
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, True, "high", float("nan")])
@@ -84,27 +90,27 @@ ADA, BEN = Caller("acme", "ada", None), Caller("acme", "ben", None)
 
 
 def test_the_latest_recollections_are_kept_each_once_and_for_an_hour() -> None:
-    lately = RecalledLately()
-    lately.note(ADA, [recollection(f"k{n}") for n in range(MOST + 10)], NOW)
-    lately.note(ADA, [recollection(f"k{MOST}")], NOW + timedelta(minutes=1))
-    kept = [one.key for one in lately.known(ADA, NOW + LIFE)]
-    assert len(kept) == len(set(kept)) == MOST
-    assert (kept[0], kept[-1]) == (f"k{MOST}", "k10")
-    late = lately.known(ADA, NOW + LIFE + timedelta(seconds=1))
-    assert [one.key for one in late] == [f"k{MOST}"]
+    lately = RecentRecalls()
+    lately.note(ADA, [recollection(f"k{n}") for n in range(MAX_PER_CALLER + 10)], NOW)
+    lately.note(ADA, [recollection(f"k{MAX_PER_CALLER}")], NOW + timedelta(minutes=1))
+    kept = [one.key for one in lately.known(ADA, NOW + RECALL_LIFE)]
+    assert len(kept) == len(set(kept)) == MAX_PER_CALLER
+    assert (kept[0], kept[-1]) == (f"k{MAX_PER_CALLER}", "k10")
+    late = lately.known(ADA, NOW + RECALL_LIFE + timedelta(seconds=1))
+    assert [one.key for one in late] == [f"k{MAX_PER_CALLER}"]
     assert lately.known(BEN, NOW) == ()
 
 
 @pytest.mark.slow
 def test_what_was_recalled_longest_ago_makes_room_for_the_memories_of_all_callers() -> None:
-    lately = RecalledLately()
-    many = MOST_OF_ALL // MOST + 1
+    lately = RecentRecalls()
+    many = MAX_OF_ALL // MAX_PER_CALLER + 1
     callers = [Caller("acme", f"u{number}", None) for number in range(many + 1)]
     for one in callers:
-        lately.note(one, [recollection(f"k{n}") for n in range(MOST)], NOW)
+        lately.note(one, [recollection(f"k{n}") for n in range(MAX_PER_CALLER)], NOW)
     assert lately.known(callers[0], NOW) == ()
-    assert len(lately.known(callers[-1], NOW)) == MOST
-    long = recollection("long", content="x" * (CHARACTERS - 1))
+    assert len(lately.known(callers[-1], NOW)) == MAX_PER_CALLER
+    long = recollection("long", content="x" * (MAX_CHARACTERS - 1))
     lately.note(BEN, [long], NOW)
     assert [one.key for one in lately.known(BEN, NOW)] == ["long"]
     assert sum(len(lately.known(one, NOW)) for one in callers) <= 1
@@ -114,7 +120,7 @@ def test_what_was_recalled_longest_ago_makes_room_for_the_memories_of_all_caller
 
 def test_what_was_recalled_is_told_as_texts_recollections_or_their_facts() -> None:
     facts = {"content": "a", "key": "k", "namespace": ["acme", "p"], "score": 1.0}
-    text, whole, told = recalled_texts(["a", recollection("k1"), facts])
+    text, whole, told = parse_recalled(["a", recollection("k1"), facts])
     assert (text.content, text.key) == ("a", None)
     assert (whole.key, whole.namespace) == ("k1", ("acme", "billing"))
     assert (told.key, told.namespace) == ("k", ("acme", "p"))
@@ -123,7 +129,7 @@ def test_what_was_recalled_is_told_as_texts_recollections_or_their_facts() -> No
 @pytest.mark.parametrize("given_", ["a text", {"content": "a"}, [3], [{"text": "a"}], 7])
 def test_anything_else_was_not_recalled(given_: Any) -> None:
     with pytest.raises(InvalidTypeError):
-        recalled_texts(given_)
+        parse_recalled(given_)
 
 
 VALUES = st.dictionaries(
