@@ -49,11 +49,11 @@ def find_intention(prompt: str) -> PromptIntention | None:
 
     Example:
         ```python
-        from langmem_tiers.remind.prompted import intended_in
+        from langmem_tiers.remind.prompted import find_intention
 
-        found = intended_in("Urgent: I need to renew the certificate. It is for the shop.")
+        found = find_intention("Urgent: I need to renew the certificate. It is for the shop.")
         assert found == ("high", "Urgent: I need to renew the certificate.")
-        assert intended_in("What do I need to do later?") is None
+        assert find_intention("What do I need to do later?") is None
         ```
     """
     ends = head_and_tail(prompt)
@@ -146,10 +146,10 @@ def read_time(text: str, now: datetime, languages: Sequence[str] = LANGUAGES) ->
     Example:
         ```python
         from datetime import UTC, datetime
-        from langmem_tiers.remind.prompted import time_in
+        from langmem_tiers.remind.prompted import read_time
 
         monday = datetime(2026, 3, 2, 10, tzinfo=UTC)
-        assert str(time_in("Call the bank tomorrow at 5pm", monday).at) == (
+        assert str(read_time("Call the bank tomorrow at 5pm", monday).at) == (
             "at 2026-03-03T17:00:00+00:00"
         )
         ```

@@ -173,11 +173,11 @@ def die(*_, **__):
 if point == "before the file":
     LocalFileSystem.makedirs = die
 elif point == "before it is read back":
-    files._check_same = die
+    files._check_written = die
 elif point == "before it is named":
     LocalFileSystem.mv = die
 elif point == "before the transaction":
-    archive._remove = die
+    archive._remove_archived = die
 elif point == "inside the transaction":
     archive.lease.check_guard = die
 with TieredStore.from_conn_string(url, index={}) as store:
