@@ -1,1 +1,1 @@
-"""A turn of an agent: what is going on while it runs."""
+"""Run one turn of an agent: its context, what it keeps, its commit and its trace."""

@@ -1,4 +1,4 @@
-"""How a turn's context is assembled: each source is asked in turn, and what fits is one text."""
+"""Assemble a turn's context: ask each source in order, and fit the answers into one text."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from langmem_tiers.turn.turn import (
 _UNLIMITED: Final = 10**9
 _ANSWERED: Final = "what its source answered"
 _GOING_ON: Final = (errors.DatabaseError, errors.ConfigurationError)
-"""What ends a turn's context, whichever source raises it."""
+"""Errors that end a turn's context, whichever source raises them."""
 _MISTAKES: Final = (errors.InvalidInputError, errors.BudgetExceededError, errors.EmbeddingError)
-"""What says that a turn is built wrongly, where a source of ours raises it."""
+"""Errors of a turn built wrongly, if a source of ours raises them."""
 _MOMENT: Final = 0.005
-"""The last seconds, in which nothing is asked any more: waiting clocks may ring that early."""
+"""Last seconds in which no source is asked any more: waiting clocks may ring that early."""
 _HEAD_AGAIN: Final = RECALLED_HEAD.partition("\n")[0]
-"""The fence is explained once; later ones begin with its tag alone."""
+"""Head of later fences, a tag alone: the first one explains itself."""
 _ELSEWHERE: Final = "left out: the model sees it among the messages"
 _THE_PROMPT: Final = "left out: it is the prompt itself"
 _log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """Whether a fragment is in, what it costs, and why."""
+    """Decision on a fragment: in or out, its cost, and the reason."""
 
     fragment: Fragment
     chosen: bool
@@ -61,19 +61,19 @@ class Fitted:
     reason: str
 
     def __repr__(self) -> str:
-        """Return which fragment, whether it is in, and why."""
+        """Return the fragment's name, whether it is in, and why."""
         which = self.fragment.key or self.fragment.source
         return f"Fitted({which}: {'in' if self.chosen else 'out'}, {self.reason})"
 
     def provenance(self) -> dict[str, Any]:
-        """The fragment's, and why it is in or out, as JSON for the trace."""
+        """Return the fragment's provenance and the decision, as JSON for the trace."""
         own = {"chosen": self.chosen, "tokens": self.tokens, "reason": self.reason}
         return {**self.fragment.provenance(), **own}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """What a turn is shown: one text, and what it was made of.
+    """Context of a turn: one text, and the fragments that it was made of.
 
     `tokens` is what the counter says of the whole text; of an empty one it is 0, as nothing is put
     before a model.
@@ -82,26 +82,26 @@ class Assembled:
     text: str
     tokens: int
     sources: Mapping[str, int]
-    """The tokens of each section that is shown, by source, in order."""
+    """Tokens of each section that is shown, by source, in order."""
     fragments: tuple[Fragment, ...]
-    """What is in, in the order in which it is shown."""
+    """Fragments that are in, in the order in which they are shown."""
     decisions: tuple[Fitted, ...]
-    """What is in and what is out, in the order of the sections."""
+    """Decision on each fragment, in the order of the sections."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """What each source raised that did not answer; it has no section."""
+    """Error of each source that did not answer; it has no section."""
     by_words: str | None = None
-    """What the embedding model failed by, where words alone were sought; None if it did not."""
+    """Failure of the embedding model, if only words were searched; else None."""
 
     def __str__(self) -> str:
         return self.text
 
     @property
     def memories(self) -> list[Recollection]:
-        """The memories that are in, which `learning.record_outcome` can credit."""
+        """Return the memories that are in, which `learning.record_outcome` can credit."""
         return [fragment.memory for fragment in self.fragments if fragment.memory is not None]
 
     def reason(self, budget: int) -> str:
-        """Return what it came to, in one line for the trace."""
+        """Return the result in one line for the trace."""
         left_out = sum(not decision.chosen for decision in self.decisions)
         tokens = f"{self.tokens:,} of {budget:,} tokens"
         summary = f"{len(self.fragments)} fragments in, {left_out} out; {tokens}"
@@ -129,9 +129,9 @@ def assemble_context(
 ) -> Flow[Assembled]:
     """Ask every source in the layout's order, and put what fits into one text.
 
-    Each source is told what the earlier ones answered; those that the layout has no stage for are
-    asked side by side. A source of the caller's own that raises loses its section, and one that
-    there is no time for is left out: `failed` of the answer says so.
+    Each source sees the answers of the earlier ones; sources without a stage of the layout are
+    asked side by side. A source of the caller's own that raises loses its section, and a source
+    that is too late is left out: `failed` of the answer says so.
 
     Args:
         prompt: What the turn is about.
@@ -180,7 +180,7 @@ def assemble_context(
 def _assemble(
     turn: Turn, prompt: str, wanted: int | None, metadata: Mapping[str, Any]
 ) -> Flow[Assembled]:
-    """Ask, fit, and keep in the record what is shown."""
+    """Ask the sources, fit their answers, and record what is shown."""
     sections: dict[str, Section] = {}
     failed: dict[str, str] = {}
     for _, stage_group in groupby(turn.layout.stages, partial(_group_key, turn)):
@@ -220,7 +220,7 @@ def _assemble(
 
 
 def _group_key(turn: Turn, stage: Stage) -> str | None:
-    """Tell stages apart; the functions that the layout has no stage for are asked together."""
+    """Return the key that groups stages: functions without a place in the layout share one."""
     beside = stage.source in turn.beside
     together = beside and isinstance(turn.sources[stage.source], FunctionSource)
     return None if together else stage.source
@@ -233,11 +233,11 @@ def _ask_stages(
     metadata: Mapping[str, Any],
     failed: dict[str, str],
 ) -> Flow[dict[str, Section]]:
-    """Ask the sources of these stages, told what the earlier ones answered.
+    """Ask the sources of these stages, with the answers of the earlier ones.
 
     Each answers a text, a `Section`, items, or None for nothing. A user's own source, and a model
-    that one of ours asks, can raise anything: `failed` tells it, and also what there is no time
-    for. A refusal of Postgres, a turn that cannot work and a wrong argument of one of ours are
+    that one of ours asks, can raise anything: `failed` gets the error, and also each source that is
+    too late. A refusal of Postgres, a turn that cannot work and a wrong argument of one of ours are
     raised, with a note that names the source.
     """
     seconds = turn.budget.seconds or 0
@@ -279,7 +279,8 @@ def _ask_stages(
 def _ends_context(error: Exception, *, ours: bool) -> bool:
     """Tell whether an error of a source ends the context; a failing model may recover.
 
-    So does what LangGraph, where it runs the turn, raises to stop: a source may ask a person.
+    LangGraph's own exceptions, by which it interrupts a graph, end it too: a source may ask a
+    person.
     """
     mistaken = isinstance(error, _MISTAKES) and not errors.has_code(error, "model_failed")
     graph = sys.modules.get("langgraph.errors")
@@ -300,7 +301,7 @@ def _may_wait(source: Any, metadata: Mapping[str, Any]) -> bool:
 
 
 def _to_section(answer: Any, stage: Stage, error: Exception | None) -> Section:
-    """Make a section of an answer; a text is data and stays, but for the stage's own title."""
+    """Make a section of an answer; a text is one fragment of data, without the stage's title."""
     if error is not None:
         raise error
     if answer is None:
@@ -328,20 +329,20 @@ def _strip_blank_lines(text: str) -> str:
 
 
 def _token_limit(turn: Turn, wanted: int | None) -> int:
-    """The tokens that a context may have: as many as are wanted, and as are left."""
+    """Return the tokens that a context may have: those wanted, but no more than are left."""
     left = turn.get_budget_status().tokens_left
     return min(tokens for tokens in (wanted, left, _UNLIMITED) if tokens is not None)
 
 
 def _checked_list(value: Sequence[Any] | None, what: str) -> Sequence[Any] | None:
-    """Several things, or None; a text or a mapping is one."""
+    """Return a list of things, or None; refuse a text or a mapping."""
     single = isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable)
     if value is not None and single:
         raise errors.InvalidTypeError(f"{what} is a list or None, not {errors.short(value)}")
     return value
 
 
-# What fits
+# Fitting
 
 
 def fit_sections(
@@ -355,15 +356,15 @@ def fit_sections(
 ) -> Assembled:
     """Put sections into one text that fits.
 
-    A part that always stands, as a persona but for its backstory, gets room first, and is cut
-    where it may be. Then stages get it by rank, each at most its share of what is left: fragments
-    that are no memories by their own ranks, then memories, the best first. The best memory of all
-    gets it before all but the first rank: so a larger budget does not lose it to what matters less.
-    What is left in the end goes to what was left out, by rank, whatever the shares. Each piece is
-    in whole, or out, and costs what the whole text grows by: of that `count_tokens` never finds
-    more than `budget`, and nothing is out that it would find room for. What an earlier stage shows
-    is left out of the later ones: the same memory, or one of the same words. So is a memory that
-    says what `query`, the prompt, says. `spent` is what earlier contexts of the turn took.
+    A part that always stands, as a persona but for its backstory, gets room first, and is cut where
+    it may be. Then stages get room by rank, each at most its share of what is left: fragments that
+    are no memories by their own ranks, then memories, the best first. The best memory of all comes
+    right after the first rank: a larger budget then does not lose it to less important text. Room
+    that is left in the end goes to fragments that were left out, by rank, whatever the shares. Each
+    fragment is in whole, or out, and costs what the whole text grows by: `count_tokens` never finds
+    more than `budget` in the text, and no fragment is out that it would find room for. A memory
+    that an earlier stage shows, or whose words it shows, is left out of later ones, and so is a
+    memory that repeats `query`, the prompt. `spent` is what earlier contexts of the turn took.
 
     Raises:
         InvalidInputError: if the budget is negative or too small for what has to stand, or the
@@ -376,7 +377,7 @@ def fit_sections(
     page.find_repeats(query)
     for piece in page.pieces:
         if piece.fragment.least:
-            page.stand(piece, spent)
+            page.take_required(piece, spent)
     page.fill([stage for stage, _ in filled])
     text = page.text()
     return Assembled(
@@ -398,40 +399,43 @@ def fit_sections(
 
 @dataclass(slots=True, eq=False)
 class _PagePiece:
-    """A fragment of a stage, and what becomes of it."""
+    """Fragment of a stage, and the decision on it so far."""
 
     stage: Stage
     fragment: Fragment
     taken: bool = False
     reason: str = ""
     original: _PagePiece | None = None
-    """What says the same before it, of a memory."""
+    """Earlier piece with the same content, for a memory."""
     needless: bool = False
-    """Whether the model reads it anyway."""
+    """True if the model reads it anyway."""
     written: str = field(init=False)
-    """As its stage writes it."""
-    said: tuple[object, ...] = field(init=False)
-    """What it is known by: its words, and as a memory its place."""
+    """Text as its stage writes it."""
+    identities: tuple[object, ...] = field(init=False)
+    """Identities: its words, and for a memory its place."""
 
     def __post_init__(self) -> None:
-        """Write it."""
+        """Write the fragment."""
         memory = self.fragment.memory
-        self.says(self.fragment)
-        self.said = (fold_case(self.fragment.text), *(() if memory is None else (memory.place,)))
+        self.set_fragment(self.fragment)
+        self.identities = (
+            fold_case(self.fragment.text),
+            *(() if memory is None else (memory.place,)),
+        )
 
-    def says(self, fragment: Fragment) -> None:
-        """Say this much of it."""
+    def set_fragment(self, fragment: Fragment) -> None:
+        """Replace the fragment, and write it."""
         self.fragment, self.written = fragment, write_fragment(fragment, self.stage)
 
     @property
     def precedence(self) -> tuple[bool, float]:
-        """Return where it stands among those of its rank."""
+        """Return its order within its rank."""
         memory = self.fragment.memory
         return memory is not None, self.fragment.rank if memory is None else -memory.score
 
 
 class _Page:
-    """Fragments, and what becomes of them while a context is fitted."""
+    """Fragments, and the decisions on them, while a context is fitted."""
 
     def __init__(
         self,
@@ -448,15 +452,17 @@ class _Page:
         self.count = cache(partial(checked_count, count_tokens=count_tokens))
         self._gap, self._budget = gap, budget
         self._left = budget
-        """The tokens that are left of it."""
+        """Tokens left of the budget."""
 
     def find_repeats(self, query: str) -> None:
-        """Find of each memory what says the same before it, and what the model reads anyway."""
+        """Find each memory's earlier repetition, and the fragments that the model reads anyway."""
         seen: dict[object, _PagePiece] = {}
         for piece in self.pieces:
             fragment, memory = piece.fragment, piece.fragment.memory
             if memory is not None:
-                piece.original = next((seen[each] for each in piece.said if each in seen), None)
+                piece.original = next(
+                    (seen[each] for each in piece.identities if each in seen), None
+                )
             if fragment.seen or (piece.original is not None and piece.original.fragment.seen):
                 piece.reason = _ELSEWHERE
             elif fragment.repeats:
@@ -464,23 +470,23 @@ class _Page:
             elif memory is not None and fold_case(fragment.text) == fold_case(query):
                 piece.reason = _THE_PROMPT
             piece.needless = bool(piece.reason)
-            for each in piece.said:
+            for each in piece.identities:
                 seen.setdefault(each, piece)
 
-    def stand(self, piece: _PagePiece, spent: int) -> None:
-        """Take what stands in any case, cut if need be.
+    def take_required(self, piece: _PagePiece, spent: int) -> None:
+        """Take a piece that always stands, cut if need be.
 
-        Together with all else that does, it fits as a whole; else there is no context.
+        All such pieces together have to fit; else there is no context.
         """
         piece.taken, piece.reason = True, f"stands in any case: {self.cost(piece):,} tokens"
         whole = piece.fragment
 
         def fits(text: str) -> bool:
-            piece.says(replace(whole, text=text))
+            piece.set_fragment(replace(whole, text=text))
             return self.count(self.text()) <= self._budget
 
         if not fits(whole.text):
-            piece.says(whole.shortened(fits))
+            piece.set_fragment(whole.shortened(fits))
             piece.reason = f"cut to {self.cost(piece):,} tokens, to fit into {self._budget:,}"
         if (tokens := self.count(self.text())) > self._budget:
             raise (errors.BudgetExceededError if spent else errors.InvalidInputError)(
@@ -491,12 +497,12 @@ class _Page:
         self._left = self._budget - tokens
 
     def fill(self, stages: Sequence[Stage]) -> None:
-        """Take what fits, what matters most first; memories that answer nothing get room last."""
+        """Take what fits, by rank; memories that answer nothing get room last."""
         memories = [piece for piece in self.pieces if piece.fragment.memory and not piece.needless]
         first = min((stage.rank for stage in stages), default=0)
         best = min(memories, key=lambda piece: piece.precedence, default=None)
 
-        def is_best(piece: _PagePiece) -> bool:  # or says the same before it
+        def is_best(piece: _PagePiece) -> bool:  # or its earlier repetition
             return best is not None and piece in (best, best.original)
 
         def turn(piece: _PagePiece) -> tuple[bool, float]:
@@ -513,9 +519,9 @@ class _Page:
             self._take(piece, self._left)
 
     def _take(self, piece: _PagePiece, room: int) -> int:
-        """Take a piece, if the text as a whole grows by no more than there is room for.
+        """Take a piece if the whole text grows by no more than the room.
 
-        Of what is no memory each stands for itself, whatever else says the same.
+        Only memories are left out as repetitions.
 
         Returns:
             The tokens that it took.
@@ -524,7 +530,11 @@ class _Page:
             return 0
         for each in self.pieces:
             memories = piece.fragment.memory is not None or each.fragment.memory is not None
-            if each.taken and memories and any(name in each.said for name in piece.said):
+            if (
+                each.taken
+                and memories
+                and any(name in each.identities for name in piece.identities)
+            ):
                 piece.reason = f"left out: it stands under {each.stage.title} already"
                 return 0
         piece.taken = True
@@ -542,17 +552,17 @@ class _Page:
         return 0
 
     def cost(self, piece: _PagePiece) -> int:
-        """Return what a piece counts by itself."""
+        """Return the tokens of a piece by itself."""
         return self.count(piece.written + "\n")
 
     def text(self) -> str:
-        """Return what is taken, as one text."""
+        """Return the pieces taken as one text."""
         return "\n\n".join(section for _, section in self.sections())
 
     def sections(self) -> Iterator[tuple[str, str]]:
-        """Each section that has something, by its source: data between fences, its own words as is.
+        """Yield each section that has something, by source: data stands between fences.
 
-        The first fence of what was recalled explains itself.
+        The first fence of recalled memories explains itself.
         """
         explained = False
         taken = (piece for piece in self.pieces if piece.taken)
@@ -570,7 +580,7 @@ class _Page:
 
 
 def _empty_fragment(stage: Stage) -> Fragment:
-    """Return what stands in the place of a section that says nothing."""
+    """Return the fragment that stands in place of an empty section."""
     return Fragment(
         text=stage.empty, source=stage.source, rationale="its source answered nothing", data=False
     )

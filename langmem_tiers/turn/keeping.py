@@ -1,4 +1,4 @@
-"""How a turn keeps what it does, as the gate lets it pass, until it is committed; none writes."""
+"""Keep a turn's calls and memories, as the gate lets them pass, until its commit writes them."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ from langmem_tiers.turn.turn import (
 
 _ScreenedMemory = tuple[NewMemory, Verdict]
 _NAMED = 5
-"""The most goals that an error names: our own choice."""
+"""Most goals that an error names: our own choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memorized(StoreResult):
-    """What became of something that a turn memorizes; nothing is stored before the commit."""
+    """Result of memorizing something in a turn; nothing is stored before the commit."""
 
     stored: bool = False
     pending: bool = False
-    """Whether the commit will write it."""
+    """True if the commit will write it."""
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The key that it will have in each memory type."""
+        """Return the key that it will have in each memory type."""
         return tuple(
             destination.key for destination in self.destinations if destination.key is not None
         )
@@ -63,14 +63,14 @@ class Memorized(StoreResult):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tracked:
-    """What became of a tool call that a turn tracks: pending until the turn is committed."""
+    """Result of tracking a tool call in a turn: pending until the turn is committed."""
 
     tracked: bool
     key: str | None
-    """The key that its episodic memory will have; None if it gets none."""
+    """Key that its episodic memory will have; None if it gets none."""
     reason: str
     quarantined: bool = False
-    """Whether that memory will not be recalled until somebody releases it."""
+    """True if that memory will not be recalled until somebody releases it."""
 
 
 def track_tool_invocation(
@@ -116,9 +116,7 @@ def track_tool_invocation(
     )
     gate = turn.memory.gate
     trust = judge_trust(NewMemory(content=whole, source=Source.TOOL), gate.policy)
-    with locked_record(
-        turn
-    ) as record:  # what a tool brought is heard, whether its call is kept or not
+    with locked_record(turn) as record:  # its output counts, whether the call is kept or not
         record.heard = min(record.heard, trust)
         why_not = None
         if not turn.settings.enable_tool_tracking:
@@ -135,10 +133,10 @@ def track_tool_invocation(
 
 
 def _keep_call(turn: Turn, record: TurnRecord, invocation: Invocation, whole: str) -> Tracked:
-    """Keep a tool call that was checked; `whole` is what was told of it before it was cut.
+    """Keep a checked tool call; `whole` is its text before it was cut.
 
-    It happened, so it may say little, or what is known, and nobody reviews it. Private data is
-    looked for in all that was told of it.
+    The call happened, so its text may be trivial, or known, and nobody reviews it. Private data is
+    looked for in the whole text.
     """
     call = replace(invocation, key=record.key("call", len(record.calls)))
     memory, gate = call.to_memory(turn.now, record.task), turn.memory.gate
@@ -176,11 +174,11 @@ def _keep_call(turn: Turn, record: TurnRecord, invocation: Invocation, whole: st
 def memorize(
     turn: Turn, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
 ) -> Flow[Memorized]:
-    """Put something to the gate; what it lets pass is written by `commit`.
+    """Screen something by the gate; `commit` writes what passes.
 
-    What it quarantines is committed as quarantined. What the turn was shown is no new evidence.
-    After a tool call of the turn it is the agent's, and trusted no further than what its tools
-    brought, unless it says that a person says so: `source="user"` or `"system"`.
+    A quarantined memory is committed as quarantined. Memories that the turn was shown are no new
+    evidence. After a tool call of the turn the memory is the agent's, and trusted no further than
+    the tools' output, unless it names a person as its source: `source="user"` or `"system"`.
 
     Args:
         item: A text, or the arguments of `MemoryCoordinator.store` as a mapping. One that names
@@ -203,11 +201,11 @@ def memorize(
 
 
 def _memorize_checked(turn: Turn, memory: NewMemory) -> Flow[Memorized]:
-    """Put to the gate what was checked."""
+    """Screen a checked memory, and keep it as pending."""
     (why,) = yield from unit(turn.memory.pipeline.lacking([memory], turn.context))
     if why is not None and not (yield from unit(_was_committed(turn))):
         raise InvalidInputError(f"{why}; it is not kept, and what is pending stays so")
-    # it has a name from then on that a retry has too; what the gate does not see is not wanted
+    # a retry makes the same key; a memory that the gate does not see is not wanted
     with locked_record(turn) as record:
         check_budget(turn, "memorize")
         named_memory = replace(memory, key=memory.key or record.key("item", record.spent))
@@ -233,9 +231,9 @@ def _memorize_checked(turn: Turn, memory: NewMemory) -> Flow[Memorized]:
 def _to_memory(
     turn: Turn, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None
 ) -> NewMemory:
-    """An item as a memory that can be read again; it has no type where none was named.
+    """Make a memory of an item; it has no type if none was named.
 
-    What no person says is trusted no further than what the turn's tools brought.
+    A memory that no person says is trusted no further than the tools' output in this turn.
     """
     (memory,) = new_memories([item])
     item_fields = item if isinstance(item, Mapping) else {}
@@ -255,9 +253,9 @@ def _to_memory(
 
 
 def _choose_route(turn: Turn, memory: NewMemory) -> Route:
-    """To its type; without one, where the turn's router sends it, else where it goes by itself.
+    """Route a memory to its type; without one, ask the turn's router, else use the defaults.
 
-    A router that has no say answers None: an agent memorizes what it intends, or wants to know.
+    A router may answer None, for no opinion.
 
     Raises:
         InvalidInputError: for a type in its metadata that is not known.
@@ -283,10 +281,9 @@ def _choose_route(turn: Turn, memory: NewMemory) -> Route:
 
 
 def _screen(turn: Turn, memory: NewMemory, to: Route) -> Flow[list[_ScreenedMemory]]:
-    """Screen something, and what repeats a memory that the turn replaces or evicts with it.
+    """Screen a memory, and the repetitions of each memory that the turn replaces or evicts.
 
-    It is screened as any write is, for the strictest type that it goes to, beside what the turn
-    was shown.
+    It is screened as any write is, for the strictest of its types, beside what the turn was shown.
     """
     record, gate = current_record(turn), turn.memory.gate
     new = {each.key: each.content for each in record.pending if each.key is not None}
@@ -312,9 +309,9 @@ def _screen(turn: Turn, memory: NewMemory, to: Route) -> Flow[list[_ScreenedMemo
 
 
 def _memory_as_stored(memory: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
-    """A memory as it is stored; None if it is refused.
+    """Return a memory as it is stored, or None if it is refused.
 
-    It says how far it is trusted and why it is quarantined, so that its write does so too.
+    Its trust and the reason of its quarantine are set, so that its write has them too.
     """
     if verdict.destination is None:
         return None
@@ -336,9 +333,9 @@ def _keep_screened(
     again: Sequence[_ScreenedMemory],
     to: Route,
 ) -> Memorized:
-    """Add what passed to what is pending, once for each type that it goes to, and note the verdict.
+    """Add a memory that passed to what is pending, once for each type, and note the verdict.
 
-    With it goes what repeated a memory that the turn has replaced since, or evicts.
+    Repetitions of a memory that the turn has replaced since, or evicts, are added too.
     """
     gate, context, checked = turn.memory.gate, turn.context, turn.memory.pipeline.checked
     memory, verdict = judged
@@ -384,7 +381,7 @@ def _keep_screened(
 
 
 def _verdict_detail(memorized: Memorized) -> dict[str, Any]:
-    """Return what the gate said, as JSON for the trace."""
+    """Return the gate's verdict, as JSON for the trace."""
     detail = {
         "destinations": [each.memory_type for each in memorized.destinations],
         "keys": list(memorized.keys),
@@ -426,7 +423,7 @@ def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> Flow[N
 
 
 def _note_step(turn: Turn, goal: str, step: ProgressDelta) -> Flow[None]:
-    """Note a step that was checked, if its goal is there."""
+    """Note a checked step, if its goal is there."""
     snapshot = yield from unit(
         read_snapshot(StateOwner.from_context(turn.context), turn.now, kinds=(GOAL,))
     )
@@ -444,6 +441,6 @@ def _note_step(turn: Turn, goal: str, step: ProgressDelta) -> Flow[None]:
 
 
 def _was_committed(turn: Turn) -> Flow[bool]:
-    """Tell whether a committed turn is tried again; the commit then says what it stored."""
+    """Tell whether the turn was committed before; the commit then says what it stored."""
     (rows,) = yield Query((turn_ended_call(turn.context, current_record(turn).turn),), commit=True)
     return bool(rows)

@@ -1,4 +1,4 @@
-"""What a context is made of: fragments in sections; and how it looks: stages in a layout."""
+"""Describe a context: fragments in sections, and a layout of stages that shows them."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.recall.fence import clean_label, escape_fences, indent_lines, layout_fields
 
 CUT: Final = "[…]"
-"""Stands where a text was cut."""
+"""Mark where a text was cut."""
 _LONG_WORD: Final = 40
 """Characters from which on a word is cut within: some scripts have no spaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragment:
-    """A piece of what a turn is shown, with its provenance."""
+    """Piece of a turn's context, with its provenance."""
 
     text: str
-    """What it says, as it was given; a layout says how it is written."""
+    """Text as it was given; a layout says how it is written."""
     source: str
-    """The stage that it comes from."""
+    """Stage that it comes from."""
     version: str = ""
-    """Which state of it: a moment in ISO 8601, or what its source calls it."""
+    """Version: a moment in ISO 8601, or a name that its source gives."""
     rationale: str = ""
-    """Why it is there."""
+    """Reason why it is there."""
     key: str | None = None
     rank: float = 0.0
-    """The order in its stage: a lower rank gets room first. A memory with a rank above 0 gets it
-    after all else."""
+    """Order in its stage: a lower rank gets room first. A memory with a rank above 0 gets it after
+    all else."""
     data: bool = True
-    """Whether it is fenced as data; what the agent is and may do is not."""
+    """True if it is fenced as data; the agent's identity and tools are not."""
     memory: Recollection | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
-    """What a layout can say of it beside its text: `when`, `speaker`, …"""
+    """Fields that a layout can show beside its text: `when`, `speaker`, …"""
     seen: bool = False
-    """Whether the model sees it elsewhere: then it informs the later stages, and is not shown."""
+    """True if the model sees it elsewhere: then it informs the later stages, and is not shown."""
     repeats: str = ""
-    """The item of the same source that says it already; then it is not shown, and the trace says
-    why."""
+    """Reason why an item of the same source says it already; then it is not shown, and the trace
+    has the reason."""
     formatted: bool = False
-    """True if its source wrote it as it is to be read; then no stage's item writes it anew."""
+    """True if its source formatted it; then no stage's item formats it again."""
     cut: tuple[int, int] = (0, 0)
-    """From where to where the text may be cut, from its end on, if there is no room for all."""
+    """Range in which the text may be cut, from its end on, if there is no room for all."""
     least: str = ""
-    """What stands in any case; nothing of what may be left out whole."""
+    """Minimum text shown even without room; empty if the fragment may be dropped."""
 
     @classmethod
     def of_memory(cls, memory: Recollection, source: str, *, rank: float = 0.0) -> Fragment:
-        """A memory that was recalled."""
+        """Make a fragment of a recalled memory."""
         made_of = [(name, term) for name, term in memory.explanation.items() if round(term, 2)]
         terms = " + ".join(f"{term:.2f} {name}" for name, term in made_of)
         return cls(
@@ -73,9 +73,9 @@ class Fragment:
         )
 
     def shortened(self, fits: Callable[[str], bool]) -> Fragment:
-        """As much of it as fits: what may be cut goes first, then all but what stands in any case.
+        """Shorten it until it fits: first the part that may be cut, then all but the minimum text.
 
-        What is cut ends with a mark.
+        A cut text ends with a mark.
         """
         begin, end = self.cut
 
@@ -90,13 +90,13 @@ class Fragment:
         return replace(self, text=text if fits(text) else self.least, cut=(0, 0))
 
     def provenance(self) -> dict[str, Any]:
-        """Return where it comes from and why it is there, as JSON."""
+        """Return its source, version, rationale and key, as JSON."""
         names = ("source", "version", "rationale", *(("key",) if self.key is not None else ()))
         return {name: replace_unstorable(getattr(self, name)) for name in names}
 
 
 def _cut_to_words(body: str) -> str:
-    """A text that ends with a word and a space, unless its last word is a long one."""
+    """Return a text up to its last whole word and a space; a long last word stays."""
     short = body.rstrip()
     if short == body and len(words := body.rsplit(maxsplit=1)) > 1 and len(words[1]) < _LONG_WORD:
         short = words[0]
@@ -105,7 +105,7 @@ def _cut_to_words(body: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What a source answers: fragments in the order in which they are to be read."""
+    """Answer of a source: fragments in reading order."""
 
     fragments: tuple[Fragment, ...] = ()
 
@@ -116,7 +116,7 @@ class Section:
         return len(self.fragments)
 
     def __str__(self) -> str:
-        """Return what it says."""
+        """Return its text."""
         return "\n".join(fragment.text for fragment in self.fragments if not fragment.repeats)
 
 
@@ -125,47 +125,46 @@ MESSAGE: Final = "{stamp}{speaker}{origin}: {content}"
 FIELDS: Final = word_set(
     "content key tier memory_type date when stamp handle speaker by role relevance origin source"
 )
-"""What an `item` may say of a fragment."""
+"""Names that an `item` may use of a fragment."""
 
 EPISODES: Final = ("episodic", "interaction", "achievement")
-"""Memory types of what happened."""
+"""Memory types of events."""
 NOTES: Final = ("working",)
 INTENTIONS: Final = (PROSPECTIVE,)
-"""What is intended: reminders raise it when it is due."""
+"""Memory types of intentions: reminders raise them when they are due."""
 _LASTING: Final = ("identity", "goals")
 CIRCUMSTANCES: Final = ("conversation", "working", _LASTING)
-"""Stages whose words a later one asks for as well; those of a tuple in one question, as each takes
-time."""
+"""Stages whose words a later one asks for as well; a tuple is one question, as each takes time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One source's place in a context: asked after those before it, and shown after them.
+    """Place of one source in a context: asked after the stages before it, and shown after them.
 
     Raises:
         InvalidInputError: for what cannot be shown.
     """
 
     source: str
-    """The name of its source in the registry."""
+    """Name of its source in the registry."""
     title: str
     empty: str = ""
-    """What stands in the place of the whole section if the source answers nothing."""
+    """Text in place of the whole section if the source answers nothing."""
     item: str = VERBATIM
-    """How a fragment is written that is data; `FIELDS` says what may stand in braces."""
+    """Format of a fragment of data; `FIELDS` has the names for its braces."""
     dialogue: bool = False
-    """Whether its fence says that it is the recent dialogue, and not recalled memories."""
+    """True if its fence announces the recent dialogue instead of recalled memories."""
     between: str = "\n"
-    """What stands between two fragments."""
+    """Text between two fragments."""
     rank: int = 0
-    """Which stages get room first; those of one rank share it, the best memories first."""
+    """Rank by which stages get room; those of one rank share it, the best memories first."""
     share: float = 1.0
-    """In 0…1: how much of the room that is left it may take at most, until all had their turn."""
+    """Largest share, in 0…1, of the room left that it may take until all had their turn."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What its source is told; a recalling one takes those of `get_context`."""
+    """Options of its source; a recalling one takes those of `get_context`."""
 
     def __post_init__(self) -> None:
-        """Refuse what could not be asked or shown."""
+        """Refuse a stage that cannot be asked or shown."""
         for name in ("source", "title"):
             value = getattr(self, name)
             if not isinstance(value, str) or not value.strip():
@@ -213,14 +212,14 @@ class Layout:
     name: str
     stages: tuple[Stage, ...]
     gap: str = "\n"
-    """What stands between a title and its section."""
+    """Text between a title and its section."""
 
     def __repr__(self) -> str:
-        """Its name, and its stages' sources."""
+        """Return its name, and its stages' sources."""
         return f"Layout({self.name}: {', '.join(stage.source for stage in self.stages)})"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be told apart."""
+        """Refuse stages that cannot be told apart."""
         stages = tuple(checked_list(self.stages, "stages", "Stage(source=…, title=…)"))
         if not all(isinstance(stage, Stage) for stage in stages):
             raise InvalidTypeError("a layout is made of stages: Stage(source=…, title=…)")
@@ -230,7 +229,7 @@ class Layout:
             raise InvalidInputError("a layout has a stage at least, and each source in one stage")
 
     def with_stage(self, stage: Stage, *, before: str | None = None) -> Layout:
-        """This layout with a stage: at the end, before that of a source, or in its own's place."""
+        """Add a stage: at the end, before another source's, or in its own's place."""
         checked_instance(stage, Stage, "stage")
         names = [present.source for present in self.stages]
         named: object = before
@@ -247,9 +246,9 @@ class Layout:
 
 
 def write_fragment(fragment: Fragment, stage: Stage) -> str:
-    """Write a fragment as its stage does; data cannot end its fence, nor begin another entry.
+    """Write a fragment as its stage does; data can end no fence and begin no other entry.
 
-    A formatted one stays as it is. So does one without fields where an item of ours names some.
+    A formatted fragment stays as it is. So does one without fields if an item of ours names some.
     """
     if not fragment.data:
         return fragment.text
@@ -267,7 +266,7 @@ def write_fragment(fragment: Fragment, stage: Stage) -> str:
 
 
 def fence_lines(stage: Stage) -> tuple[str, str]:
-    """Return what begins and ends the data of a stage."""
+    """Return the lines that begin and end the data of a stage."""
     return (
         (prompts.DIALOGUE_HEAD, prompts.DIALOGUE_TAIL)
         if stage.dialogue
@@ -324,8 +323,8 @@ ORCHESTRATOR: Final = Layout(
         Stage(source="tools", title="## Tool Specifications", rank=1, share=0.5),
     ),
 )
-"""The seven sections of the orchestrator, in its order. What the agent is gets room first, then
-what it is about and may do, what was just said, its notes, and what it remembers."""
+"""Seven sections of the orchestrator, in its order. The agent's identity gets room first, then
+goals and tools, the last messages, its notes, and its memories."""
 
 PERSONA: Final = Layout(
     name="persona",
@@ -357,7 +356,7 @@ PERSONA: Final = Layout(
         Stage(source="state", title="# CURRENT OPERATIONAL STATE", rank=1),
     ),
 )
-"""A persona, the last hour's 20 messages, its 5 most relevant memories of importance 0.70 or more,
+"""Persona, the last hour's 20 messages, its 5 most relevant memories of importance 0.70 or more,
 and its state."""
 
 _OWN_ITEMS: Final = frozenset(stage.item for stage in (*ORCHESTRATOR.stages, *PERSONA.stages))

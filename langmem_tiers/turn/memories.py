@@ -1,10 +1,11 @@
-"""What a turn is shown of the past: what was said last, and the memories that matter now.
+"""Show the past in a turn: the last messages, and the memories that matter now.
 
-These are what answers its prompt, and what does in its circumstances.
+Such memories answer the prompt, or match its circumstances.
 
-A follow-up question says half of what it means, and the conversation has the other half: what
-earlier stages say is asked for as well. What is found thereby adds at most half of the best answer
-to the prompt alone: what answers that less than half as well never comes before it.
+A follow-up question says half of what it means, and the conversation has the other half: a recall
+asks for the words of earlier stages as well. A memory gains thereby at most half of the best score
+for the prompt alone: one that answers the prompt less than half as well never comes before the
+best.
 """
 
 from __future__ import annotations
@@ -34,28 +35,29 @@ from langmem_tiers.state.state import MAX_MESSAGES, Message, StateOwner, read_sn
 from langmem_tiers.turn.layout import CUT, EPISODES, Fragment, Section
 
 WEIGHT: Final = 0.5
-"""How much of its score in the circumstances a memory is given at most: our own choice."""
+"""Share of a memory's score in the circumstances that counts: our own choice."""
 MOST_WORDS: Final = 8
-"""Words of earlier stages that are asked for at once; the time grows with them: our own choice."""
+"""Words of earlier stages in one question; the time grows with them: our own choice."""
 _TELLING: Final = re.compile(r"\w{4,}|\w*[A-Z0-9]{2,}\w*")
-"""Words that say what is talked about: no short ones, but for abbreviations and numbers."""
+"""Topic words: no short ones, but for abbreviations and numbers."""
 MOST_INFORMED: Final = 10
-"""Memories that an earlier stage's words call up at most."""
+"""Memories that an earlier stage's words find at most."""
 LEAST_MATCH: Final = 0.15
-"""What a memory's match, a chance to be evidence, is at least with the cut-off: our own choice."""
+"""Least match, a chance to be evidence, with the cut-off: our own choice."""
 LEAST_INFORMED_MATCH: Final = 0.2
-"""Likewise where an earlier stage's words alone call it up: above what shares no word with them."""
+"""Least match if only an earlier stage's words find it: above memories that share no word with
+them."""
 NEWEST: Final = 10
-"""The number of the newest memories that get room with what matters; the others get what is left.
-It is our own choice."""
+"""Number of the newest memories that get room by rank; the others get what is left: our own
+choice."""
 _LAST: Final = 2
-"""Messages of a conversation that are."""
+"""Messages at the end of a conversation whose words are asked for."""
 _LIMIT: Final = 20
 """Messages that are shown unless a stage says otherwise."""
 _AFTER_AN_EXCHANGE: Final = 2.5
-"""When the summary of the rest gets room: after the last two messages."""
+"""Rank of the summary: it gets room after the last two messages."""
 _SUMMED_UP: Final = 1_500
-"""Characters that the summary of the earlier conversation has: some 400 tokens, our own choice."""
+"""Characters of the summary of the earlier conversation: some 400 tokens, our own choice."""
 _BEGINNING, _END = 80, 60
 """Characters of a message's two ends in a summary: our own choice."""
 _LISTED: Final = re.compile(r"^- (.+?)(?: \(\d+% done\))?$", re.MULTILINE)
@@ -63,13 +65,13 @@ _LISTED: Final = re.compile(r"^- (.+?)(?: \(\d+% done\))?$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class MemorySource:
-    """Recalls memories, in one round trip, by its stage's options and the turn's filters.
+    """Source that recalls memories by its stage's options and the turn's filters.
 
     An empty prompt asks for the newest, which then do not count as accessed. Options are those of
-    `get_context`; `other_than` names the memory types that are left out, `informed_by` the earlier
-    stages whose words it asks for as well, of a tuple's together; `own` asks for what the agent
-    remembered itself, where one is named. With `newest` the newest memories follow those that
-    answer, up to the limit, and do not count as accessed.
+    `get_context`; `other_than` names memory types to leave out, `informed_by` the earlier stages
+    whose words it asks for as well, those of a tuple together; `own` asks for the agent's own
+    memories, if an agent is named. With `newest` the newest memories follow those that answer, up
+    to the limit, and do not count as accessed.
     """
 
     name: str
@@ -78,7 +80,7 @@ class MemorySource:
     def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
     ) -> Flow[Section]:
-        """The memories that matter for a prompt, best first."""
+        """Recall the memories that matter for a prompt, best first."""
         options = dict(metadata["options"])
         beginning = memory.tiered_store.options.bounds.beginning(prompt)
         stages = options.pop("informed_by", ())
@@ -116,7 +118,7 @@ def _recall_with_circumstances(
     *,
     newest: bool,
 ) -> Flow[list[Recollection]]:
-    """Recall, also by the circumstances, and maybe the newest; a turn embeds a text once."""
+    """Recall by the prompt and its circumstances, and perhaps the newest; embed a text once."""
     store = memory.tiered_store
     few = min(ask.limit, MOST_INFORMED)
     asks = [
@@ -130,7 +132,7 @@ def _recall_with_circumstances(
     vectors: QueryVectors = metadata["vectors"]
     turn = metadata["turn"]
     if ask.blank:
-        # shown, whatever is asked
+        # these are shown whatever is asked: no accesses
         (latest,) = yield from recalls.recall(memory, asks, lambda _: True, turn=turn)
         return latest
     rows: dict[object, Candidate] = {}
@@ -159,7 +161,7 @@ def _recall_with_circumstances(
 def _allowed_types(
     options: dict[str, Any], filters: Mapping[str, Any], memory: MemoryCoordinator
 ) -> list[str] | None:
-    """The memory types that a stage may recall, as far as the filters let it."""
+    """Return the memory types that a stage may recall, as far as the filters allow."""
     left_out = options.pop("other_than", None)
     own = options.pop("memory_types", None)
     if own is None and left_out is not None:
@@ -173,9 +175,9 @@ def _allowed_types(
 def circumstance_queries(
     sections: Mapping[str, Section], stages: Iterable[str | Sequence[str]]
 ) -> dict[str, str]:
-    """Return what these stages said, as questions, as far as they said anything; several share one.
+    """Make questions of what these stages say; a tuple of stages shares one.
 
-    Of each a few words are asked for: the end of a conversation, the beginning of a list.
+    Each holds a few words: of the end of a conversation, of the beginning of a list.
     """
     questions = {}
     for stage in stages:
@@ -200,9 +202,10 @@ def circumstance_queries(
 def merge_circumstances(
     direct: Sequence[Recollection], informed: Mapping[str, Sequence[Recollection]], limit: int
 ) -> list[Recollection]:
-    """Return what answers the prompt, and what does in its circumstances, best first.
+    """Merge memories found by the prompt and by its circumstances, best first.
 
-    The explanation of a memory says what which stage added; of several the one that adds most does.
+    The explanation of a memory has the gain by a stage; of several stages the one with the greatest
+    gain counts.
     """
     best = max((memory.score for memory in direct), default=None)
     merged = {memory.place: memory for memory in direct}
@@ -220,16 +223,16 @@ def merge_circumstances(
     return sorted(merged.values(), key=lambda memory: -memory.score)[:limit]
 
 
-# What was said before
+# The conversation
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What was said last, word for word, and before it what the rest was about.
+    """Source of the last messages, word for word, after a summary of the earlier ones.
 
-    It is the messages that the turn was given, which are not shown where the model sees them;
-    without any, the session's of the last hour, else what its memories say. Stage options: `limit`
-    messages, none older than `minutes`, and whether there is a `summary`.
+    The messages are those given to the turn, which are not shown where the model sees them; without
+    any, the session's of the last hour, else its memories. Stage options: `limit` messages, none
+    older than `minutes`, and whether there is a `summary`.
     """
 
     known_options: ClassVar = ("limit", "minutes", "summary")
@@ -237,7 +240,7 @@ class Conversation:
     def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
     ) -> Flow[Section]:
-        """The conversation so far, oldest first; the prompt itself is no part of it."""
+        """Return the conversation so far, oldest first, without the prompt itself."""
         options = metadata["options"]
         messages = metadata["messages"]
         seen = messages is not None and not metadata["show_messages"]
@@ -264,9 +267,9 @@ class Conversation:
 
 
 def _read_session(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[Fragment]]:
-    """Find what was said by the last hour's messages; without any, by the session's memories.
+    """Read the last hour's messages of the session; without any, its memories.
 
-    Where the context names an agent, what others of the session were told or said is not its own.
+    If the context names an agent, other agents' messages are left out.
     """
     if memory.context.session_id is None:
         return []
@@ -279,7 +282,7 @@ def _read_session(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flo
     spoken = {"session_id": memory.context.session_id, "speaker": {"$gt": ""}}
     own = {"memory_types": EPISODES, "agent_id": agent, "limit": limit, "filter": spoken}
     ask = recall_query(memory, "", **own)
-    # said in any case: no accesses
+    # these are shown in any case: no accesses
     spoken_memories = unit(
         single(recalls.recall(memory, [ask], lambda _: True, turn=metadata["turn"]))
     )
@@ -305,7 +308,7 @@ def _time_order(memory: Recollection) -> tuple[datetime, int, str]:
 
 
 def _message_fragments(messages: Iterable[Any]) -> Iterable[Fragment]:
-    """Messages as fragments: what people and the assistant said, and nothing else."""
+    """Yield messages of people and the assistant as fragments."""
     for message in messages:
         role, text, when = _read_message(message)
         if role is None or not text.strip():
@@ -328,7 +331,7 @@ def _message_fragments(messages: Iterable[Any]) -> Iterable[Fragment]:
 
 
 def _read_message(message: Any) -> tuple[str | None, str, str]:
-    """Return who said what, and when, if that is known."""
+    """Return the role, the text and the time of a message; the time is empty if unknown."""
     match message:
         case str():
             return "user", message, ""
@@ -353,7 +356,7 @@ def _read_message(message: Any) -> tuple[str | None, str, str]:
 
 
 def _is_recent(fragment: Fragment, now: datetime, minutes: float | None) -> bool:
-    """Tell whether it was said in the last minutes, as far as that is known."""
+    """Tell whether a message is from the last minutes, as far as its time is known."""
     when = fragment.fields.get("when")
     if minutes is None or not when:
         return True
@@ -365,7 +368,7 @@ def _is_recent(fragment: Fragment, now: datetime, minutes: float | None) -> bool
 
 
 def _sum_up(older: Sequence[Fragment]) -> Fragment:
-    """Sum up the earlier conversation: what each said last, both ends, word for word."""
+    """Sum up earlier messages: both ends of the last ones, word for word."""
     lines: list[str] = []
     room = _SUMMED_UP
     for fragment in reversed(older):
@@ -388,7 +391,7 @@ def _sum_up(older: Sequence[Fragment]) -> Fragment:
 
 
 def _cut_middle(text: str) -> str:
-    """Return how a text begins and ends, in one line: what is asked or decided often comes last."""
+    """Return both ends of a text in one line: a question or decision often comes last."""
     line = printable_line(text)
     if len(line) <= _BEGINNING + len(CUT) + _END:
         return line

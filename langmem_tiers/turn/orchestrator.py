@@ -1,4 +1,4 @@
-"""MemoryOrchestrator: one turn, whose end writes all that it wants kept, or its trace alone."""
+"""MemoryOrchestrator: one turn; its commit writes all that is pending, else its trace."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ from langmem_tiers.turn.record import Invocation, TurnRecord
 from langmem_tiers.turn.turn import Turn, locked_record
 
 _TRACES = "\0traces"
-"""The key that turns lock to read a project's traces and add their own."""
+"""Key that turns lock to read a project's traces and add their own."""
 _TURNS = 20
-"""Turns that are listed unless told otherwise: our own choice."""
+"""Turns that are listed by default: our own choice."""
 _log = logging.getLogger(__name__)
 
 
 def commit(turn: Turn, *, success: bool | None = None) -> Flow[traces.CommitReport]:
-    """Write all that is pending in one transaction, with the trace; done again, nothing more.
+    """Write all that is pending in one transaction, with the trace; a second call writes nothing.
 
     An entry that cannot be written any more, as its goal is closed or its source is gone, is
     refused by itself: the report says why.
@@ -80,7 +80,7 @@ def commit(turn: Turn, *, success: bool | None = None) -> Flow[traces.CommitRepo
     if success is not None and not isinstance(success, bool):
         raise InvalidTypeError(f"success is True, False or None, not {short(success)}")
     vectors = dict[str, PackedVector | None]()
-    with locked_record(turn) as record:  # what came later would be written nowhere
+    with locked_record(turn) as record:  # a later entry would be lost
         record.closed = "committing"
     try:
         report = yield from retry_on_conflict(
@@ -94,9 +94,9 @@ def commit(turn: Turn, *, success: bool | None = None) -> Flow[traces.CommitRepo
 
 
 def leave_turn(turn: Turn, error: BaseException | str | None = None) -> Flow[None] | None:
-    """Leave of a turn that was not committed its trace alone; None if there is none to leave.
+    """Leave a turn that was not committed: write its trace, or return None if there is none.
 
-    One that has ended stays as it ended.
+    A turn that has ended stays as it ended.
     """
     record = turn.record
     if record is None or record.closed is not None:
@@ -107,7 +107,7 @@ def leave_turn(turn: Turn, error: BaseException | str | None = None) -> Flow[Non
 
 
 def _write_abandoned(turn: Turn, record: TurnRecord, reason: str) -> Flow[None]:
-    """Write the trace of a turn beside nothing else, unless the turn has ended."""
+    """Write the trace of a turn and nothing else, unless the turn has ended."""
     summary = {
         "memories": len(record.pending),
         "tool calls": len(record.calls),
@@ -131,7 +131,7 @@ def _ending_event(
     *,
     at: datetime,
 ) -> traces.TurnEvent:
-    """Return how a turn ends, with what it is listed by: whose it is, and when it began."""
+    """Make the event that ends a turn, with the fields that it is listed by."""
     context_fields = {
         name: getattr(turn.context, name) for name in ("project_id", "session_id", "user_id")
     }
@@ -145,54 +145,54 @@ def _ending_event(
 
 
 class _Commit:
-    """What a turn wants written, and what that goes by once its keys are locked.
+    """One try to commit a turn: what it writes, and what it checks once its keys are locked.
 
-    One that somebody else was faster than is begun anew, with the vectors that it has.
+    If another transaction was faster, a new try begins, with the vectors that there are.
     """
 
     def __init__(
         self, turn: Turn, record: TurnRecord, vectors: dict[str, PackedVector | None]
     ) -> None:
-        """Begin with what the turn's record says."""
+        """Begin with the turn's record."""
         self.turn, self.record, self.vectors = turn, record, vectors
         self.budget = turn.get_budget_status()
         self.context, self.pipeline = turn.context, turn.memory.pipeline
         self.store = turn.memory.tiered_store.flows
         attempts = record.attempts(self.context)
         self.taught = [attempt for attempt, _ in attempts]
-        """What its tool calls taught; beside it what is pending is written."""
+        """Attempts and skills that are written beside the pending memories."""
         self.lessons = {str(attempt.key): call for attempt, call in attempts}
-        """The key of each attempt, and of the call that failed in it."""
+        """Key of the failed call, by the key of its attempt."""
         self.steps = record.steps()
-        """How much nearer it brought each goal."""
+        """Progress by goal."""
         self.skills = list[str]()
         self.seen: list[skills.Trace] | None = None
-        """The traces that its skills were found in; None if none were looked for."""
+        """Traces that its skills were found in; None if none were looked for."""
         self.lost = dict[tuple[Place, str], str]()
-        """Why each of what is pending that cannot be written is not."""
+        """Reason why a pending memory cannot be written, by its place and key."""
         self.goals = dict[str, states.Goal]()
-        """What it brought nearer, as that will be; known once it `stands`."""
+        """Goals with their new progress, once `_is_current` has read them."""
         self.closed = dict[str, str]()
-        """The reason for the refusal of each step whose goal is gone by then."""
+        """Reason of the refusal of each step whose goal is gone by then."""
         self.report: traces.CommitReport | None = None
 
     def run(self, *, success: bool | None) -> Flow[traces.CommitReport]:
-        """Find what the turn wants written, lock all that it goes by, and write it."""
+        """Prepare the writes, lock all that they depend on, and write them."""
         options = self.store.options
         yield from self.store.refresh_state()
         (rows,) = yield Query(
             (traces.turn_ended_call(self.context, self.record.turn),), commit=True
         )
         if rows:
-            return (yield from self._as_before(*rows[0]))
-        self.vectors |= yield from self._weigh_calls()
-        yield from self._look_for_skills(success=success)
-        puts = yield from self._pending()
+            return (yield from self._report_before(*rows[0]))
+        self.vectors |= yield from self._measure_relevance()
+        yield from self._find_skills(success=success)
+        puts = yield from self._pending_writes()
         puts += yield from self.pipeline.writes(self.taught, self.context)
-        writes = last_writes([*(yield from self._evictions()), *puts])
+        writes = last_writes([*(yield from self._eviction_writes()), *puts])
         free = {write.name for write in writes if not write.held}
         self.lost |= {write.name: SAME_KEY for write in puts if write.held and write.name in free}
-        # a commit that begins anew has most of the vectors
+        # a second try has most of the vectors
         fresh = [
             write for write in writes if any(text not in self.vectors for _, text in write.texts)
         ]
@@ -216,8 +216,8 @@ class _Commit:
             vectors=self.vectors,
             keys=locks,
             calls=looks,
-            stands=self._stands,
-            further=lambda applied: self._further(applied, moment.now),
+            stands=self._is_current,
+            further=lambda applied: self._further_calls(applied, moment.now),
             sparing=True,
         )
         if applied is None or self.report is None:
@@ -225,10 +225,10 @@ class _Commit:
             raise ConflictError(f"somebody else committed beside the turn {turn!r}: again")
         return self.report
 
-    def _weigh_calls(self) -> Flow[Mapping[str, PackedVector | None]]:
-        """Say of each tool call how near it is to the prompt, unless that was told.
+    def _measure_relevance(self) -> Flow[Mapping[str, PackedVector | None]]:
+        """Measure how near each tool call is to the prompt, unless its caller said so.
 
-        That is the cosine of the prompt and of the memory of the call, from 0 up; without an
+        The relevance is the cosine of the prompt and of the call's memory, from 0 up; without an
         embedding model, the share of the prompt's words that the call and its answer have.
 
         Returns:
@@ -258,7 +258,7 @@ class _Commit:
         return dict(zip(texts, pack_all(vectors, len(texts), vector), strict=True))
 
     def _note_relevance(self, relevance: Mapping[str, float]) -> None:
-        """Keep it with the calls, and with their memories."""
+        """Set the relevance of the calls, and of their memories."""
         record, rounded = self.record, {key: round(value, 2) for key, value in relevance.items()}
         record.calls = [
             replace(call, relevance=rounded.get(call.key, call.relevance)) for call in record.calls
@@ -269,8 +269,8 @@ class _Commit:
                 further = {**memory.further, "tool_call": tool_call}
                 record.pending[place] = replace(memory, further=further)
 
-    def _look_for_skills(self, *, success: bool | None) -> Flow[None]:
-        """Look what recurs in the project's turns, of which this one leaves its trace."""
+    def _find_skills(self, *, success: bool | None) -> Flow[None]:
+        """Find what recurs in the project's turns; this turn adds its trace."""
         own = self.record.trace(success=success)
         if own is None or not self.turn.settings.enable_skill_extraction:
             return
@@ -294,8 +294,8 @@ class _Commit:
         self.taught += [trace, *map(self.turn.memory.gate.trusting, news.values())]
         self.skills += news
 
-    def _pending(self) -> Flow[list[Write]]:
-        """Return the writes of what is pending, but for what is `lost`."""
+    def _pending_writes(self) -> Flow[list[Write]]:
+        """Return the writes of what is pending; what cannot be written goes to `lost`."""
         record, context, sound = self.record, self.context, list[NewMemory]()
         lacking = yield from self.pipeline.lacking(record.pending, context)
         for memory, why in zip(record.pending, lacking, strict=True):
@@ -309,8 +309,8 @@ class _Commit:
         )
         return (yield from self.pipeline.writes(sound, context, echoed))
 
-    def _evictions(self) -> Flow[list[Write]]:
-        """The deletions of what makes room, as far as it is the context's own and still there."""
+    def _eviction_writes(self) -> Flow[list[Write]]:
+        """Return the deletions that make room, of memories of the context that are still there."""
         if not self.record.evicted:
             return []
         alive_at = self.store.moment().alive_at
@@ -320,8 +320,8 @@ class _Commit:
         places = [(Place(tenant, namespace), key) for key, tenant, namespace, _ in rows]
         return [Write(place=place, key=key, value=None) for place, key in places if place in own]
 
-    def _stands(self, answers: list[Rows]) -> bool:
-        """Tell whether nobody else committed meanwhile."""
+    def _is_current(self, answers: list[Rows]) -> bool:
+        """Tell whether nobody else committed meanwhile, and read the goals."""
         ended, *others = answers
         if ended or (self.seen is not None and skills.read_traces(others[0]) != self.seen):
             return False
@@ -334,10 +334,10 @@ class _Commit:
                 self.closed |= {str(step.delta_id): why for step in steps}
         return True
 
-    def _further(self, applied: AppliedWrites, now: datetime) -> list[Call]:
-        """Return what is written with the memories: lineage, goals, and the trace."""
+    def _further_calls(self, applied: AppliedWrites, now: datetime) -> list[Call]:
+        """Return the calls made with the memories: lineage, goals, and the trace."""
         outcome = replace(applied, refused={**self.lost, **applied.refused})
-        self.report = self._reported(outcome, now)
+        self.report = self._make_report(outcome, now)
         places = [(write.place, write.key) for write in applied.writes]
         calls = [self.lessons.get(write.key) for write in applied.writes]
         lessons = [  # an attempt comes from the call that failed in it
@@ -352,8 +352,8 @@ class _Commit:
         ]
         return [*derived, *goals, traces.record_call(self.context, self.report.trace)]
 
-    def _reported(self, applied: AppliedWrites, now: datetime) -> traces.CommitReport:
-        """Report a commit, now that it is known what it writes; a retry is told the same."""
+    def _make_report(self, applied: AppliedWrites, now: datetime) -> traces.CommitReport:
+        """Report a commit, now that its writes are known; a retry gets the same report."""
         record = self.record
         puts = [put for put in applied.writes if put.value is not None]
         exports = [
@@ -399,12 +399,12 @@ class _Commit:
         wrote = ", ".join(f"{number} {name}" for name, number in summary.items() if number)
         why = wrote or "nothing to write"
         ended = _ending_event(self.turn, record, "committed", why, detail, at=now)
-        events = (*record.events, *self._refusals(applied, now), ended)
+        events = (*record.events, *self._refusal_events(applied, now), ended)
         trace = traces.TurnTrace(turn=record.turn, events=events)
         return traces.commit_report(detail, exports, budget=self.budget, trace=trace)
 
-    def _refusals(self, applied: AppliedWrites, now: datetime) -> Iterator[traces.TurnEvent]:
-        """Find what the gate let pass, or was noted, and the commit did not write."""
+    def _refusal_events(self, applied: AppliedWrites, now: datetime) -> Iterator[traces.TurnEvent]:
+        """Yield an event for each entry that passed the gate and was not written."""
         for why in self.closed.values():
             yield traces.TurnEvent(kind="refused", at=now, reasons=(why,))
         pending = {memory.key: memory for memory in self.record.pending}
@@ -417,10 +417,10 @@ class _Commit:
             about: dict[str, Any] = {"namespace": place.namespace, "key": key, "detail": begins}
             yield traces.TurnEvent(kind="refused", at=now, reasons=(why,), **about)
 
-    def _as_before(
+    def _report_before(
         self, kind: traces.Ending, detail: Mapping[str, Any]
     ) -> Flow[traces.CommitReport]:
-        """Return what a turn that was committed before stored then, as it is by now.
+        """Report the earlier commit of this turn, as its memories are by now.
 
         Raises:
             InvalidInputError: if it was left, wanted something else, or was another project's.
@@ -461,13 +461,13 @@ class _Commit:
 
 
 def _cosine_similarity(vector: Sequence[float], other: Sequence[float]) -> float:
-    """Return the cosine of two vectors of any length; 0 for what points away, or nowhere."""
+    """Return the cosine of two vectors of any length; 0 if it is negative or undefined."""
     long = hypot(*vector) * hypot(*other)
     return max(0.0, min(1.0, sum(map(mul, vector, other)) / long)) if long else 0.0
 
 
 def _shared_words(prompt: str, call: Invocation) -> float:
-    """Return how much of what the turn is about a call names."""
+    """Return the share of the prompt's words that a call has."""
     sought = set(exact_words(prompt))
     words = set(exact_words(f"{call.tool.replace('_', ' ')} {call.approach} {call.result or ''}"))
     return len(sought & words) / len(sought)
@@ -477,7 +477,7 @@ def _shared_words(prompt: str, call: Invocation) -> float:
 
 
 def history(turn: Turn, turn_id: str) -> Flow[traces.TurnTrace]:
-    """Return what was decided in a turn that has ended.
+    """Return the trace of a turn that has ended.
 
     Raises:
         InvalidInputError: if the context's project has no such turn.
@@ -488,10 +488,10 @@ def history(turn: Turn, turn_id: str) -> Flow[traces.TurnTrace]:
 def turns(
     turn: Turn, limit: int = _TURNS, *, session_id: str | None = None
 ) -> Flow[list[traces.EndedTurn]]:
-    """Return how the project's turns ended, the latest first; one that failed is among them.
+    """Return how the project's turns ended, the latest first, failed ones too.
 
-    They are those of the context's project, or of the whole tenant if it names none; but for
-    those of other users.
+    They are those of the context's project, or of the whole tenant if it names none, without those
+    of other users.
 
     Args:
         limit: How many at most: 0 to 1,000.
@@ -505,7 +505,6 @@ def turns(
 
 
 def _read_ended_turns(rows: Rows) -> list[traces.EndedTurn]:
-    """Read how turns ended."""
     names = ("at", "kind", "turn", "began", "reason", "project_id", "session_id", "summary")
     ended = [dict(zip(names, row[1:], strict=True)) for row in rows]
     for fields in ended:
@@ -523,8 +522,8 @@ class MemoryOrchestrator(Turn):
     """One turn: assembles its context, tracks what it does, and commits all of it or nothing.
 
     What is memorized and tracked is pending until `commit`, which writes it in one transaction.
-    Left without a commit, the turn leaves its trace and the accesses that its recalls counted. It
-    goes `with` and `async with`, and every verb has an async twin with an `a` in front.
+    Without a commit, the turn leaves its trace and the accesses that its recalls counted. It works
+    with `with` and `async with`, and every verb has an async twin with an `a` in front.
 
     Example:
         ```python
@@ -571,7 +570,7 @@ class MemoryOrchestrator(Turn):
 
 @contextmanager
 def _log_lost_trace(error: BaseException | None) -> Iterator[None]:
-    """The error that ended a turn goes on; that its trace is lost is told beside it."""
+    """Let the error that ended a turn go on, and log that its trace is lost."""
     try:
         yield
     except DatabaseError as refused:

@@ -1,9 +1,9 @@
-"""Who an agent is, from a SOUL.md, and the state that it is in, as sections.
+"""Describe an agent as sections: its persona, from a SOUL.md, and its state.
 
 In a SOUL.md headings (`## Core Values`), labels (`**Name**: Nova`) and the keys of a front matter
-name a field, in the words of the specification and no others. A list is read if nothing but its
-items stands in its place. Otherwise that place is kept whole, as it is written. So no rule loses
-its second half, the condition that stands before it, or the heading that makes a "never" of it.
+name a field, by the specification's names only. A list is read if its place holds nothing but its
+items. Otherwise that place is kept whole, as it is written. So no rule loses its second half, the
+condition before it, or the heading that makes a "never" of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from langmem_tiers.turn.layout import Fragment, Section
 _NAME: Final = "**Name**: "
 _BACKSTORY: Final = "**Backstory**: "
 _LONGEST: Final = 80
-"""The most characters that a message tells of a file's further parts: our own choice."""
+"""Most characters of a file's further part that a message shows: our own choice."""
 
 
 def _checked_text(value: object, name: str) -> str:
@@ -52,7 +52,7 @@ _Texts = Annotated[
 
 @record
 class Persona:
-    r"""Who an agent is, with the seven fields of the specification; a source of a turn.
+    r"""Persona of an agent, with the seven fields of the specification; a source of a turn.
 
     Raises:
         InvalidInputError: if it has no name, or a field is of another type than it says.
@@ -74,7 +74,7 @@ class Persona:
     must_do: _Texts = ()
     must_not_do: _Texts = ()
     further: _Texts = ()
-    """The other parts of its file, as they stand there."""
+    """Other parts of its file, verbatim."""
 
     @classmethod
     def of_markdown(cls, text: str | Path) -> Persona:
@@ -106,13 +106,13 @@ class Persona:
 
     @property
     def version(self) -> str:
-        """The same for the same persona."""
+        """Return a hash: equal for equal personas."""
         return hashlib.sha256(self._text(self.backstory).encode()).hexdigest()[:12]
 
     def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Section:  # noqa: ARG002 - a source's
-        """The persona as a section; it is the same for every prompt.
+        """Return the persona as a section, the same for every prompt.
 
-        The backstory is cut where there is no room for all of it; all else always stands.
+        The backstory is cut if there is no room for all of it; all else always stands.
         """
         name = f"{_NAME}{self.persona_name}"
         begin = len(f"{name}\n{_BACKSTORY}") if self.backstory else len(name)
@@ -144,13 +144,13 @@ class Persona:
 
 
 def _labelled_lines(texts: Mapping[str, str]) -> str:
-    """Return what is told under each name, as far as anything is."""
+    """Return the labels that have a text, each with its text, in lines."""
     return "\n".join(f"{name}{text}" for name, text in texts.items() if text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationalState:
-    """The state an agent is in, as a source of a turn.
+    """State of an agent, as a source of a turn.
 
     `emotional_state` has a `primary_emotion`, and a `confidence_level` in 0…1 if that is known. If
     it is None, the mood is not known.
@@ -161,7 +161,7 @@ class OperationalState:
     system_status: str = "Operational"
 
     def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Section:  # noqa: ARG002 - a source's
-        """The state as a section."""
+        """Return the state as a section."""
         emotion, mood = "Unknown", self.emotional_state or {}
         try:
             if mood:
@@ -194,10 +194,10 @@ _BOLD: Final = re.compile(r"\*\*(?P<name>[^*:]{1,80})(?::\*\*|\*\*:|\*\*$)(?P<sa
 _PLAIN: Final = re.compile(r"(?P<name>[A-Za-z][\w ]{0,79}):(?P<said>.*)$")
 _BULLET: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+(?P<said>\S.*)$")
 _RULE: Final = re.compile(r"\*{0,2}must(?P<never> not)?\*{0,2}:\*{0,2}(?P<said>.*)$", re.IGNORECASE)
-"""The words that the specification writes before rules."""
+"""Words that the specification writes before rules."""
 _CODE: Final = "```"
 _BOTH: Final = "behavioral_rules"
-"""The heading above both kinds of rules in the specification's text; it is no field."""
+"""Heading above both kinds of rules in the specification's text; it is no field."""
 _TEXTS: Final = ("persona_name", "backstory", "communication_tone")
 _LISTS: Final = ("voice_traits", "core_values", "must_do", "must_not_do")
 _FIELD_NAMES: Final = {
@@ -207,13 +207,13 @@ _FIELD_NAMES: Final = {
     "must_not": "must_not_do",
     **{name: name for name in (*_TEXTS, *_LISTS, _BOTH)},
 }
-"""The fields by their names in the specification."""
+"""Fields by their names in the specification."""
 _LABELLED: Final = 7
-"""The level of a label: below any heading."""
+"""Level of a label: below any heading."""
 
 
 def _read_soul(text: str) -> dict[str, Any]:
-    """Read what a SOUL.md says of each field, and its `further` parts.
+    """Read a SOUL.md into fields, and its other parts into `further`.
 
     Raises:
         InvalidInputError: if its front matter is no YAML, or holds what no field can.
@@ -238,22 +238,22 @@ def _read_soul(text: str) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Block:
-    """A part of a file: its opening words, and its lines."""
+    """Part of a file: its opening words, and its lines."""
 
     opener: str = ""
     known: str | None = None
-    """The field that it names; None if none."""
+    """Field that it names, or None."""
     level: int = 0
-    """The level of its heading; 0 is for the text below the title or before any heading."""
+    """Level of its heading; 0 for the text below the title or before any heading."""
     lines: list[str] = field(default_factory=list)
 
     @property
     def loose(self) -> bool:
-        """Tell whether it ends with the next label."""
+        """Tell whether it ends at the next label."""
         return self.level in (0, _LABELLED)
 
     def __str__(self) -> str:
-        """Return it as it is written; nothing if it says nothing."""
+        """Return it as it is written; empty if it has no text."""
         text = "\n".join(_trim_blank_lines(self.lines))
         if not text or not self.opener:
             return text or self.opener
@@ -262,27 +262,27 @@ class _Block:
 
 
 class _Soul:
-    """The parts of a file, read line by line."""
+    """Parts of a file, read line by line."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.title: _Block | None = None
-        """The text below the first heading of the first level."""
+        """Text below the first heading of the first level."""
         self.blocks = [_Block()]
-        """Each line belongs to the last one as it is read."""
+        """Blocks; each line belongs to the last one as it is read."""
         self._above: list[tuple[int, str]] = []
-        """The headings above the next one that name no field."""
+        """Headings above the next one that name no field."""
         code, expanded = False, [line.expandtabs(4).rstrip() for line in lines]
         for place, line in enumerate(expanded):
             code ^= (fence := line.lstrip().startswith(_CODE))
             if code or fence:
                 self.blocks[-1].lines.append(line)
             elif heading := _HEADING.match(line.strip()):
-                self._head(line, len(heading["marks"]), heading["name"])
+                self._add_heading(line, len(heading["marks"]), heading["name"])
             else:
-                self._follow(line, expanded[place + 1 : place + 3])
+                self._add_line(line, expanded[place + 1 : place + 3])
 
-    def _head(self, line: str, level: int, name: str) -> None:
-        """Begin at a heading; one below a list, or below a part without field, is part of it."""
+    def _add_heading(self, line: str, level: int, name: str) -> None:
+        """Begin a block at a heading; below a list or a part without field it is a line of it."""
         name = name.rstrip("#").rstrip() or name
         named_field, current = _find_field(name), self.blocks[-1]
         if named_field is None and level == 1 and self.title is None:
@@ -298,13 +298,13 @@ class _Soul:
         else:
             self.blocks.append(_Block(f"**{path}**:", named_field, level))
 
-    def _follow(self, line: str, after: Sequence[str]) -> None:
-        """Take a line that is no heading; a label begins the block that follows it."""
+    def _add_line(self, line: str, after: Sequence[str]) -> None:
+        """Add a line that is no heading; a label begins a block."""
         current, stripped = self.blocks[-1], line.strip()
         within = current.known == _BOTH and not current.opener  # rules within a text
         item = _BULLET.match(stripped) or _RULE.match(stripped)
         if within and stripped and stripped == line and not item and not current.lines[-1].strip():
-            # a paragraph of the text that they stand in
+            # a paragraph of the text around the rules
             outer = next(block.known for block in reversed(self.blocks) if block.known != _BOTH)
             text = outer in _TEXTS[1:]
             current = _Block("", outer if text else None, 1 if text else 0)
@@ -319,9 +319,9 @@ class _Soul:
 
 
 def _read_block(block: _Block, values: dict[str, list[str]]) -> bool:
-    """Note what a block says of a field; False if it names none, or says anything else.
+    """Read a block into its field; False if it names none, or holds anything else.
 
-    An item that names a kind of rule itself goes to that kind.
+    An item that names a kind of rule goes to that kind.
     """
     named_field, lines = block.known, _trim_blank_lines(block.lines)
     if named_field in _TEXTS:
@@ -360,7 +360,7 @@ def _begins_list(line: str, after: Sequence[str]) -> bool:
 
 
 def _labelled_block(line: str, current: _Block) -> _Block | None:
-    """Return the block that a line labels; None if the line is an entry of the current one."""
+    """Return the block that a line labels; None if the line belongs to the current block."""
     inner = current.known is None and current.level > 0
     if _RULE.match(line):  # rules may stand by themselves in a text, or after a label
         opens = not inner and current.known != _BOTH
@@ -379,7 +379,7 @@ def _labelled_block(line: str, current: _Block) -> _Block | None:
 
 
 def _trim_blank_lines(lines: Sequence[str]) -> list[str]:
-    """Return lines without the empty ones at both ends."""
+    """Strip the empty lines at both ends."""
     filled = [place for place, line in enumerate(lines) if line.strip()]
     return list(lines[filled[0] : filled[-1] + 1]) if filled else []
 
@@ -391,7 +391,7 @@ def _read_items(lines: Sequence[str], name: str = "") -> list[str] | None:
     """Return the items of a list, each with its further lines and its own list.
 
     A line without a mark is one item, with the indented lines below it; commas part the voice's
-    traits. None if anything else stands there.
+    traits. The result is None if anything else stands there.
     """
     trimmed = _trim_blank_lines(lines)
     marked = any(_BULLET.match(line.strip()) for line in trimmed)
@@ -447,7 +447,7 @@ def _read_rules(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
 
 
 def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """The front matter as texts, lists and mappings, and what stands after it."""
+    """Return the front matter as texts, lists and mappings, and the text after it."""
     match = _FRONT.match(text)
     if not match:
         return {}, text
@@ -463,7 +463,7 @@ def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
 
 
 def _front_matter_blocks(front: Mapping[str, Any], above: str = "") -> Iterator[_Block]:
-    """The parts of a front matter, each as a part of the file that says the same."""
+    """Yield the entries of a front matter as blocks."""
     for key, value in front.items():
         name, named_field = f"{above}{key}", _find_field(str(key))
         if isinstance(value, dict) and named_field in (None, _BOTH):
@@ -477,7 +477,7 @@ def _front_matter_blocks(front: Mapping[str, Any], above: str = "") -> Iterator[
 
 
 def _front_matter_items(name: str, value: Any) -> Iterator[str]:
-    """The items of a list as they are written; `Cite: sources` is no mapping there."""
+    """Yield the items of a list as written; `Cite: sources` is no mapping there."""
     for entry in value if isinstance(value, list) else [value]:
         pair = next(iter(entry.items())) if isinstance(entry, dict) and len(entry) == 1 else None
         text = f"{pair[0]}: {pair[1]}" if pair and isinstance(pair[1], str) else entry

@@ -1,4 +1,4 @@
-"""What a turn has done so far, as plain data: what it spent, its tool calls, what it will write."""
+"""Record a turn as plain data: its budget spent, its tool calls, and what it will write."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ from langmem_tiers.turn.trace import TurnEvent, to_json_fields
 LONGEST_TASK: Final = 200
 """Characters of a prompt that its memories and its trace keep: our own choice."""
 TOOL_CALL: Final = "tool-call"
-"""The tag of memories of tool calls."""
+"""Tag of memories of tool calls."""
 LONGEST_RESULT: Final = 4_000
 """Characters of a result, of an error and of the arguments that are kept: our own choice."""
 DEEPEST: Final = 50
 """Levels of a parameter that are kept as JSON: our own choice."""
 _Memory = Annotated[NewMemory, PlainValidator(lambda fields: NewMemory(**fields))]
 _CALL_FIELDS: Final = ("tool", "parameters", "result", "error", "seconds", "relevance")
-"""What the memory of a call says of it."""
+"""Fields of a call that its memory keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """A tool call of a turn, and what came of it."""
+    """Tool call of a turn, with its result or error."""
 
     tool: str
     parameters: Mapping[str, Any]
     key: str = ""
-    """That of its memory, once it belongs to a turn."""
+    """Key of its memory, once it belongs to a turn."""
     result: str | None = None
     error: str | None = None
     seconds: float | None = None
@@ -66,12 +66,12 @@ class Invocation:
 
     @property
     def approach(self) -> str:
-        """Return what was done: the tool with its arguments."""
+        """Return the tool with its arguments."""
         arguments = json.dumps(self.parameters, ensure_ascii=False, sort_keys=True)
         return cut_middle(f"{self.tool}({arguments})")
 
     def to_memory(self, at: datetime, task: str) -> NewMemory:
-        """The call as an episodic memory; one that failed has the failure's signature."""
+        """Make an episodic memory of the call; a failed one has the failure's signature."""
         came = f"Failed with: {self.error}" if self.error is not None else f"Result: {self.result}"
         took = "" if self.seconds is None else f"\nTook: {self.seconds:.3f} s"
         failure = signature(self.error, tool=self.tool) if self.error is not None else None
@@ -90,14 +90,14 @@ class Invocation:
 
 @dataclass(slots=True, kw_only=True)
 class TurnRecord:
-    """A turn so far. All of it is JSON, so that a graph's state can hold it between two nodes."""
+    """Turn so far. All of it is JSON, so that a graph's state can hold it between two nodes."""
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     turn: str
     began: datetime
     about: str | None = None
-    """What it answers, by name: a message's id."""
+    """Name of what it answers: a message's id."""
     prompt: str = ""
     tokens: int = 0
     spent: int = 0
@@ -106,27 +106,27 @@ class TurnRecord:
     evicted: list[str] = field(default_factory=list)
     calls: list[Invocation] = field(default_factory=list)
     heard: float = 1.0
-    """How far the least trusted of what its tools brought is trusted, in 0…1, kept or not."""
+    """Trust, in 0…1, of the least trusted output of its tools, kept or not."""
     goals: list[dict[str, Any]] = field(default_factory=list)
-    """Deltas of progress, each with its `goal`."""
+    """Steps of progress, each with its `goal`."""
     shown: list[dict[str, Any]] = field(default_factory=list)
-    """What it was shown that is no new evidence when it is said again: texts, and whose."""
+    """Texts that it was shown, with their places: repeating them is no new evidence."""
     echoes: list[dict[str, Any]] = field(default_factory=list)
-    """What it was told to keep and repeats a memory, with that one's `key` and `namespace`."""
+    """Items to keep that repeat a memory, with that memory's `key` and `namespace`."""
     wanted: list[str] = field(default_factory=list)
-    """A name of each thing that it was told to keep, kept or not: a retry wants the same."""
+    """Name of each thing that it was asked to keep, kept or not: a retry wants the same."""
     events: list[TurnEvent] = field(default_factory=list)
     closed: str | None = None
     """`committed` or `abandoned`; None while it goes on."""
 
     @property
     def task(self) -> str:
-        """Return what the turn is about, in a line."""
+        """Return the prompt in a line."""
         return " ".join(self.prompt.split())[:LONGEST_TASK]
 
     @property
     def refusals(self) -> int:
-        """Return how many things were refused: by the gate, or as there was no budget for them."""
+        """Return the number of refusals: by the gate, or for want of budget."""
         by_gate = [
             event for event in self.events if event.kind == "tracked" and "refused" in event.detail
         ]
@@ -134,16 +134,16 @@ class TurnRecord:
         return len(by_gate) + sum(int(event.detail.get("times", 1)) for event in refused)
 
     def key(self, *parts: object) -> str:
-        """A key that a retry of the turn makes too."""
+        """Make a key that a retry of the turn makes too."""
         return str(uuid5(NAMESPACE_OID, json.dumps([self.turn, *map(str, parts)])))
 
     def wish(self, context: MemoryContext, *parts: object) -> str:
-        """A name of something to be kept, and of whose it is to be: of something else, another."""
+        """Name a thing to be kept, by its content and its owner."""
         own = (context.project_id, context.session_id, context.agent_id, context.user_id)
         return self.key(*own, *parts)
 
     def show(self, fragments: Iterable[Fragment]) -> None:
-        """Keep in mind what is shown from memory, and what the agent is told of itself."""
+        """Note the memories shown, and the agent's own texts."""
         shown_before = {(entry["key"], entry["content"]) for entry in self.shown}
         for fragment in fragments:
             memory = fragment.memory
@@ -153,7 +153,7 @@ class TurnRecord:
             self.shown.append({"content": fragment.text, "key": key, "namespace": place})
 
     def refuse(self, what: str, why: str, at: datetime) -> None:
-        """Note that something was refused; said again, it is counted."""
+        """Note a refusal; a repeated one is counted."""
         for place, event in enumerate(self.events):
             if event.kind == "refused" and event.detail.get("what") == what:
                 times = event.detail["times"] + 1
@@ -163,7 +163,7 @@ class TurnRecord:
         self.events.append(TurnEvent(kind="refused", at=at, reasons=(why,), detail=refused))
 
     def attempts(self, context: MemoryContext) -> list[tuple[NewMemory, str]]:
-        """Return what failed and what worked later, and the key of the call that failed."""
+        """Return failures that worked later, each with the key of the call that failed."""
         attempts, kept = [], {memory.key: memory for memory in self.pending}
         calls = [
             TriedCall(call.tool, call.parameters, call.error, at)
@@ -186,7 +186,7 @@ class TurnRecord:
         return attempts
 
     def steps(self) -> dict[str, list[ProgressDelta]]:
-        """Return how much nearer it brought each goal."""
+        """Return the steps of progress by goal."""
         steps: dict[str, list[ProgressDelta]] = {}
         for delta in self.goals:
             fields = {name: value for name, value in delta.items() if name != "goal"}
@@ -194,9 +194,9 @@ class TurnRecord:
         return steps
 
     def trace(self, *, success: bool | None) -> Trace | None:
-        """Its calls for the skill extractor; it went as its last call did, unless told.
+        """Return its calls for the skill extractor; by default it went as its last call did.
 
-        A call that was refused or quarantined is left out: its names may instruct as well.
+        A refused or quarantined call is left out: its names may instruct as well.
         """
         kept = self._open_calls()
         if not kept:
@@ -210,11 +210,11 @@ class TurnRecord:
         return Trace(self.turn, steps, ended, min(memory.trust for memory in kept.values()))
 
     def run_memory(self, trace: Trace, context: MemoryContext) -> NewMemory:
-        """Its trace as something to be stored, held for as long as one of its calls is."""
+        """Make a memory of its trace, held for as long as one of its calls is."""
         return _derive_from(trace_memory(trace, context), [*self._open_calls().values()])
 
     def _open_calls(self) -> dict[str, NewMemory]:
-        """The memories of its calls that are not held back."""
+        """Return the memories of its calls that are not held back."""
         calls = {call.key for call in self.calls}
         return {
             str(memory.key): memory
@@ -223,12 +223,12 @@ class TurnRecord:
         }
 
     def to_state(self) -> dict[str, Any]:
-        """The turn as JSON."""
+        """Return the turn as JSON."""
         return to_json_fields(self)
 
     @classmethod
     def of_state(cls, state: Mapping[str, Any]) -> TurnRecord:
-        """The turn of that JSON.
+        """Read a turn from that JSON.
 
         Raises:
             InvalidInputError: for what is no turn.
@@ -246,22 +246,22 @@ class TurnRecord:
 
 @cache
 def _record_adapter() -> TypeAdapter[TurnRecord]:
-    """Make what reads turns, once one is read: that takes time."""
+    """Make the adapter that reads turns, at the first use: that takes time."""
     return TypeAdapter(TurnRecord)
 
 
 def _derive_from(memory: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:
-    """A memory that is trusted no further than what it comes from."""
+    """Trust a memory no further than its origins."""
     least = min(origins, key=lambda each: each.trust)
     held = next((each.held for each in origins if each.held), None)
     return replace(memory, source=least.source, trust=least.trust, held=held)
 
 
-# A tool call as a caller tells of it
+# Reading a tool call
 
 
 def cut_middle(text: str, longest: int = LONGEST_RESULT) -> str:
-    """A text of bounded length, that says what is left out."""
+    """Cut a text to a length, and say how much is left out."""
     if len(text) <= longest:
         return text
     head, tail = longest // 4, longest - longest // 4
@@ -279,9 +279,9 @@ def read_tool_call(
     relevance: float | None,
     call_id: str | None,
 ) -> tuple[Invocation, str]:
-    """A tool call as a caller tells of it, checked; and all that is told of it, not cut.
+    """Check a tool call; return it, and its whole text, not cut.
 
-    The latter is for whoever looks for private data.
+    The text is for the search for private data.
 
     Raises:
         InvalidInputError: for a tool without a name, or what is no duration or relevance.
@@ -314,7 +314,7 @@ def read_tool_call(
 
 
 def _to_json_value(value: Any, levels: int = DEEPEST) -> Any:
-    """A value as JSON that Postgres can hold; what has no form there, or lies deeper, is a text."""
+    """Make JSON of a value that Postgres can hold; other or deeper values become texts."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float) and abs(value) <= sys.float_info.max:
@@ -327,7 +327,7 @@ def _to_json_value(value: Any, levels: int = DEEPEST) -> Any:
 
 
 def _value_text(value: object) -> str:
-    """Return what a value says of itself, or how it begins where it cannot."""
+    """Return a value's own text, or a short form if it has none."""
     try:
         nested = isinstance(value, Mapping | list)
         return replace_unstorable(json.dumps(value, ensure_ascii=False) if nested else str(value))
@@ -336,13 +336,13 @@ def _value_text(value: object) -> str:
 
 
 def _as_text(value: Any) -> str:
-    """A text as it is, all else as JSON."""
+    """Return a text as it is, all else as JSON."""
     plain = _to_json_value(value)
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
 def error_text(error: BaseException | str) -> str:
-    """Return what an error says of itself, of which kind it is first."""
+    """Return the class and the text of an error."""
     named = (
         f"{type(error).__name__}: {_value_text(error)}"
         if isinstance(error, BaseException)

@@ -1,7 +1,7 @@
-"""The sources of a turn: who the agent is, what it is about and may do, and what a user gives.
+"""Sources of a turn: the agent's identity, goals and tools, its memories, and a user's own.
 
-A source is a function, or has a `flow`, which is told the prompt, what `assemble_context` was, and
-the turn's memory. Functions are asked within their time, several side by side.
+A source is a function, or has a `flow`, which gets the prompt, the metadata of `assemble_context`,
+and the turn's memory. Functions are asked within their time, several side by side.
 """
 
 from __future__ import annotations
@@ -39,32 +39,32 @@ _QUERIES: Final = {
     "What capabilities do I have?": ("capabilities", True),
     "What governance rules apply?": ("governance", False),
 }
-"""What an identity is asked, where a mapping has the answer, and whether the mode is told."""
+"""Questions to an identity, each with its key in a mapping, and True if the mode is passed."""
 _ASIDE: Final = DaemonPool(32)
-"""Where functions are asked side by side, and those that are waited for no longer than so long; one
-that hangs keeps its thread, so that there is an end to them: as many as `asyncio` has at most."""
+"""Threads for functions that are asked side by side or within a time. A function that hangs keeps
+its thread, so their number is limited: as many as `asyncio` has at most."""
 
 
 CallArguments = tuple[Any, ...]
-"""What a function is called with."""
+"""Arguments of one call of a function."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSource:
-    """What answers by a function, or by its async twin, once or several times side by side."""
+    """Source that asks a function, or its async twin, once or several times side by side."""
 
     verb: Callable[..., Any]
     averb: Callable[..., Any] | None = None
     waits: bool = True
-    """True if it may take time; a function that only arranges what is there takes none."""
-    given: Callable[[str, Mapping[str, Any]], Sequence[CallArguments]] = lambda *asked: (asked,)
-    """What it is called with, for a prompt and the metadata."""
-    read: Callable[[Sequence[Any]], Any] = lambda answers: answers[0]
-    """What its answers come to."""
+    """True if it may take time; False for a function that only arranges data."""
+    arguments: Callable[[str, Mapping[str, Any]], Sequence[CallArguments]] = lambda *asked: (asked,)
+    """Function that makes the arguments of each call from the prompt and the metadata."""
+    combine: Callable[[Sequence[Any]], Any] = lambda answers: answers[0]
+    """Function that makes one answer of the answers."""
 
 
 def built_in_sources() -> dict[str, Any]:
-    """The sources that a turn has by itself, by name."""
+    """Return the built-in sources of a turn by name."""
     recalling = ("working", "episodic", "semantic", "memories")
     return {
         "identity": FunctionSource(lambda *_: None, waits=False),
@@ -77,7 +77,7 @@ def built_in_sources() -> dict[str, Any]:
 
 
 def to_source(name: str, value: Any) -> Any:
-    """Return what a user gives as a source, as one.
+    """Make a source of what a user gives.
 
     Raises:
         InvalidTypeError: for what can answer nothing.
@@ -89,7 +89,7 @@ def to_source(name: str, value: Any) -> Any:
     verbs = [verb for verb in named if callable(verb)]
     if not verbs and callable(queried):
         if name == "identity":
-            return FunctionSource(queried, given=_identity_queries, read=_identity_section)
+            return FunctionSource(queried, arguments=_identity_queries, combine=_identity_section)
         verbs = [lambda prompt, metadata: queried(_GOALS, {"prompt": prompt, **metadata})]
     elif not verbs and callable(value):
         verbs = [value]
@@ -106,7 +106,7 @@ def to_source(name: str, value: Any) -> Any:
 
 
 def _check_parameters(name: str, verb: Callable[..., Any]) -> None:
-    """Refuse a source's verb that cannot be told the prompt and the metadata."""
+    """Refuse a function that does not take the prompt and the metadata."""
     try:
         signature = inspect.signature(verb)
     except (TypeError, ValueError):  # it is not written in Python
@@ -120,7 +120,7 @@ def _check_parameters(name: str, verb: Callable[..., Any]) -> None:
 
 
 def check_stages(layout: Layout, sources: Mapping[str, Any]) -> None:
-    """Refuse a layout whose stages ask what is not there, or tell it what it does not know.
+    """Refuse a layout with a stage without a source, or with an unknown option.
 
     Raises:
         ConfigurationError: for a stage without a source.
@@ -140,7 +140,7 @@ def check_stages(layout: Layout, sources: Mapping[str, Any]) -> None:
 
 
 def check_known_names(mapping: Mapping[Any, Any], known_names: Collection[str], what: str) -> None:
-    """Refuse a mapping that names what is not known."""
+    """Refuse a mapping with an unknown name."""
     for name in mapping:
         if not isinstance(name, str) or name not in known_names:
             raise InvalidTypeError(
@@ -151,16 +151,16 @@ def check_known_names(mapping: Mapping[Any, Any], known_names: Collection[str], 
 # Asking
 
 Outcome = tuple[Any, Exception | None]
-"""The answer of a source, or its error."""
+"""Answer of a source, or its error."""
 
 
 def ask_sources(
     asked: Sequence[tuple[Any, Mapping[str, Any]]], prompt: str, memory: MemoryCoordinator
 ) -> Flow[list[Outcome]]:
-    """Ask a source of ours, or the functions of one or several, each with its metadata.
+    """Ask a source of ours, or one or several functions, each with its metadata.
 
-    Blocking functions are called on one thread, unless there is a time limit; the several calls of
-    one are made side by side.
+    Blocking functions are called on one thread, unless there is a time limit; several calls of one
+    function are made side by side.
     """
     functions = [
         (source, metadata) for source, metadata in asked if isinstance(source, FunctionSource)
@@ -172,7 +172,9 @@ def ask_sources(
         except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
             return [(None, error)]
     requests = [
-        (source, each) for source, metadata in functions for each in source.given(prompt, metadata)
+        (source, each)
+        for source, metadata in functions
+        for each in source.arguments(prompt, metadata)
     ]
     seconds = functions[0][1]["seconds"] if any(source.waits for source, _ in functions) else None
     aside = seconds is not None or len(requests) > len(functions)
@@ -201,18 +203,18 @@ def ask_sources(
 
 
 def _combine_outcomes(source: FunctionSource, outcomes: Sequence[Outcome]) -> Outcome:
-    """Return what a source's answers come to, or its first error."""
+    """Return the combined answer of a source, or its first error."""
     for _, error in outcomes:
         if error is not None:
             return None, error
     try:
-        return source.read([answer for answer, _ in outcomes]), None
+        return source.combine([answer for answer, _ in outcomes]), None
     except Exception as error:  # noqa: BLE001 - a user's source can answer anything: it is told
         return None, error
 
 
 def _call_source(verb: Any, *arguments: Any) -> Outcome:
-    """Return what a function answers at once; one that must be awaited is an error."""
+    """Return the answer of a blocking function; one that must be awaited is an error."""
     try:
         answer = verb(*arguments)
         if isinstance(answer, Future):
@@ -236,11 +238,11 @@ async def _acall_source(averb: Any, daemons: DaemonPool | None, *arguments: Any)
         return None, error
 
 
-# Who the agent is
+# Identity
 
 
 def _identity_queries(_: str, metadata: Mapping[str, Any]) -> list[CallArguments]:
-    """Return what an object with `query(question, metadata)` is asked of itself.
+    """Return the arguments for an object with `query(question, metadata)`.
 
     Each is answered by `{"items": [{"id", "content", "rationale"}], "effective_at": …}`.
     """
@@ -251,7 +253,7 @@ def _identity_queries(_: str, metadata: Mapping[str, Any]) -> list[CallArguments
 def _identity_of_mapping(
     mapping: Mapping[str, Any], _: str, metadata: Mapping[str, Any]
 ) -> Section:
-    """Say who the agent is by a mapping of answers; `mandates` may be one for each mode."""
+    """Make the identity from a mapping of answers; `mandates` may have one for each mode."""
     mode, answers = metadata["mode"], []
     for name, _moded in _QUERIES.values():
         stated = mapping.get(name, ())
@@ -263,9 +265,9 @@ def _identity_of_mapping(
 
 
 def _identity_section(answers: Sequence[Any]) -> Section:
-    """Answers in the order of the queries; a text that two of them say stands once.
+    """Make a section of answers in the order of the queries; repeated texts stand once.
 
-    An `id` names an item within the answer to one query. An item that was there before says so.
+    An `id` names an item within the answer to one query. A repeated item names the one before.
     """
     question_of: dict[str, str] = {}
     fragments: list[Fragment] = []
@@ -285,7 +287,7 @@ def _identity_section(answers: Sequence[Any]) -> Section:
 
 
 def read_items(answer: Any, name: str, question: str) -> Iterator[Fragment]:
-    """The items that a daemon answered, each with its id, version and rationale.
+    """Yield the items of an answer, each with its id, version and rationale.
 
     Raises:
         InvalidTypeError: for an answer of another form.
@@ -315,31 +317,31 @@ def read_items(answer: Any, name: str, question: str) -> Iterator[Fragment]:
         )
 
 
-# What it is about and may do
+# Goals, state and tools
 
 
 @dataclass(frozen=True, slots=True)
 class StateSource:
-    """What the agent's short-term state says of these kinds."""
+    """Source that shows these kinds of the agent's short-term state."""
 
     kinds: Sequence[str]
-    shown: Callable[[ShortTermSnapshot], Section]
+    to_section: Callable[[ShortTermSnapshot], Section]
 
     def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
     ) -> Flow[Section]:
-        """It, as a section."""
+        """Return the state as a section."""
         del prompt
         snapshot = yield from unit(
             read_snapshot(
                 StateOwner.from_context(memory.context), metadata["now"], kinds=self.kinds
             )
         )
-        return self.shown(snapshot)
+        return self.to_section(snapshot)
 
 
 def _goals_section(snapshot: ShortTermSnapshot) -> Section:
-    """Goals, tasks and constraints, as data: they were noted in other turns."""
+    """Return goals, tasks and constraints, as data: they were noted in other turns."""
     goals = [goal for goal in snapshot.goals if goal.status == "active"]
     state = {
         "Active goals:": [f"{goal.description} ({goal.progress:.0%} done)" for goal in goals],
@@ -357,7 +359,7 @@ def _goals_section(snapshot: ShortTermSnapshot) -> Section:
 
 
 def _state_section(snapshot: ShortTermSnapshot) -> Section:
-    """A mood, and how much the agent is at."""
+    """Return the mood, and the number of tasks."""
     mood = snapshot.emotional_state
     mood_fields = None if mood is None else {name: getattr(mood, name) for name in _MOOD}
     return OperationalState(emotional_state=mood_fields, active_tasks=snapshot.tasks).remember(
@@ -366,7 +368,7 @@ def _state_section(snapshot: ShortTermSnapshot) -> Section:
 
 
 def _tools_section(_: str, metadata: Mapping[str, Any]) -> Section:
-    """Return what the agent can call, one a line: LangChain tools, or mappings.
+    """Return the agent's tools, one a line: LangChain tools, or mappings.
 
     A line has the tool's name, the names and types of its arguments, and what it does.
     """

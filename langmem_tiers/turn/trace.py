@@ -1,4 +1,4 @@
-"""What a turn may spend, and what it leaves to be read: its trace, its end, its commit's report."""
+"""Limit what a turn may spend, and describe its trace, its end and its commit's report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Ending = Literal["committed", "abandoned"]
 
 
 def checked_allowance(value: object, name: str) -> Any:
-    """A limit of a turn, or None for no limit."""
+    """Return a limit of a turn, or None for no limit."""
     if value is None:
         return None
     if name != "seconds" and not isinstance(value, int):
@@ -46,7 +46,7 @@ def checked_allowance(value: object, name: str) -> Any:
 
 @record
 class Budget:
-    """What one turn may spend; None is no limit.
+    """Limits of one turn; None is no limit.
 
     Raises:
         InvalidInputError: for a limit below 0, or what is no number.
@@ -56,9 +56,9 @@ class Budget:
     """Tokens of context that are assembled in the turn, all calls together (specification of the
     context pipeline: 8,000)."""
     events: Annotated[int | None, validated_by(checked_allowance)] = None
-    """What the turn may do: assemble, track, memorize and note progress, each call once."""
+    """Events of the turn: assemble, track, memorize and note progress, each call once."""
     seconds: Annotated[float | None, validated_by(checked_allowance)] = None
-    """The time that it may take, by the store's clock, waits for people included. A context is
+    """Seconds that it may take, by the store's clock, waits for people included. A context is
     assembled by then, without the sources that have not answered. A commit is never too late."""
 
     def status(self, tokens: int, events: int, seconds: float) -> BudgetStatus:
@@ -75,7 +75,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStatus:
-    """What a turn has spent, and what is left; None of what has no limit."""
+    """Amounts that a turn has spent, and those left; None for no limit."""
 
     tokens_used: int
     tokens_left: int | None
@@ -85,7 +85,7 @@ class BudgetStatus:
     seconds_left: float | None
 
     def __str__(self) -> str:
-        """All of it in one line."""
+        """Return all of it in one line."""
         return (
             f"tokens {self.tokens_used:,} ({_left(self.tokens_left)}), "
             f"events {self.events_used:,} ({_left(self.events_left)}), "
@@ -93,7 +93,7 @@ class BudgetStatus:
         )
 
     def check(self, what: str, *, tokens: bool = False) -> None:
-        """Refuse what a turn has no budget for any more; `tokens` if it needs some.
+        """Refuse an action without budget; `tokens` if it needs some.
 
         Raises:
             BudgetExceededError: for what is spent: events, then seconds, then tokens.
@@ -124,99 +124,99 @@ def _left(number: float | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEvent:
-    """One decision of a turn."""
+    """Decision of a turn."""
 
     kind: EventKind
     at: datetime
     reasons: tuple[str, ...] = ()
     detail: Mapping[str, Any] = field(default_factory=dict)
-    """What was decided on, as JSON."""
+    """Subject of the decision, as JSON."""
     namespace: str | None = None
-    """Where the memory is that it is about, as the database names it; None if about none."""
+    """Namespace of its memory, as the database names it; None if it has none."""
     key: str | None = None
 
     def __str__(self) -> str:
-        """When, what, and why."""
+        """Return the time, the kind, and the reasons."""
         about = f" {printable_line(self.key)}" if self.key is not None else ""
         content = f" ({printable_line(self.detail['content'])})" if "content" in self.detail else ""
         why = shorten_line("; ".join(self.reasons), LINE_LENGTH)
         return f"{self.at:%H:%M:%S} {self.kind}{about}: {why}{content}"
 
     def to_state(self) -> dict[str, Any]:
-        """The event as JSON."""
+        """Return the event as JSON."""
         return to_json_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTrace:
-    """What was decided in a turn, oldest first."""
+    """Decisions of a turn, oldest first."""
 
     turn: str
     events: tuple[TurnEvent, ...]
 
     def __str__(self) -> str:
-        """A line for the turn, and one for each event."""
+        """Return a line for the turn, and one for each event."""
         return "\n".join(
             [f"turn {printable_line(self.turn)}", *(f"  {event}" for event in self.events)]
         )
 
     def of_kind(self, kind: EventKind) -> list[TurnEvent]:
-        """The events of one kind."""
+        """Return the events of one kind."""
         return [event for event in self.events if event.kind == kind]
 
     def to_jsonl(self) -> str:
-        """One event a line, as JSON."""
+        """Return one event a line, as JSON."""
         events = [{"turn": self.turn, **_field_values(event)} for event in self.events]
         return "".join(f"{_to_json_text(event)}\n" for event in events)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTurn:
-    """How a turn ended, in brief; `history` has its decisions."""
+    """End of a turn, in brief; `history` has its decisions."""
 
     turn: str
     kind: Ending
     """`failed` is one that has not ended: it may go on, if its run is resumed."""
     began: datetime | None
-    """None if it ended before that was kept."""
+    """Beginning; None if it ended before beginnings were kept."""
     at: datetime
-    """When it ended."""
+    """End."""
     reason: str
     project_id: str | None
     session_id: str | None
     summary: Mapping[str, int] = field(default_factory=dict)
-    """Of one that was committed, that of its report; else how many `memories` and `tool calls` were
-    pending, how many things were `refused`, and how many were to be `quarantined`."""
+    """Summary of the report, if it was committed; else the numbers of `memories` and `tool calls`
+    that were pending, of things `refused`, and of those to be `quarantined`."""
 
     def __str__(self) -> str:
-        """When, which, how it ended, and why."""
+        """Return the time, the turn, how it ended, and why."""
         why = shorten_line(self.reason, LINE_LENGTH)
         return f"{self.at:%Y-%m-%d %H:%M:%S} {printable_line(self.turn)} {self.kind}: {why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitReport:
-    """What a turn left behind."""
+    """Report of a turn's commit."""
 
     turn: str
     stored: tuple[StoreResult, ...] = ()
-    """Every memory that was written."""
+    """Memories that were written."""
     refused: tuple[StoreResult, ...] = ()
-    """What the gate let pass and the commit did not write, each with the reason."""
+    """Memories that passed the gate and were not written, each with the reason."""
     episodic: tuple[Mapping[str, Any], ...] = ()
-    """What happened, as it was stored: `key`, `namespace`, `tier` and `value`. A retry exports what
-    is still there, as it is by then."""
+    """Events as they were stored: `key`, `namespace`, `tier` and `value`. A retry exports those
+    that are still there, as they are by then."""
     semantic: tuple[Mapping[str, Any], ...] = ()
-    """What is known, likewise."""
+    """Facts as they were stored, likewise."""
     goals: tuple[Mapping[str, Any], ...] = ()
-    """How much nearer which goals came, in order, and how far each is by now."""
+    """Steps of progress in order, each with its goal's progress by now."""
     lessons: tuple[str, ...] = ()
-    """Keys of what its failed tool calls taught."""
+    """Keys of lessons from its failed tool calls."""
     skills: tuple[str, ...] = ()
     """Keys of the skills whose evidence it changed."""
     summary: Mapping[str, int] = field(default_factory=dict)
-    """How many of each it wrote; how many things were `refused`, by the gate, by the commit or as
-    there was no budget for them; how many of what it wrote are `quarantined`."""
+    """Number written of each; number of things `refused`, by the gate, by the commit or for want of
+    budget; number of memories written that are `quarantined`."""
     budget: BudgetStatus
     trace: TurnTrace
 
@@ -226,7 +226,7 @@ class CommitReport:
         return f"turn {self.turn}: {counts or 'nothing written'}\n{self.budget}"
 
     def to_state(self) -> dict[str, Any]:
-        """The report as JSON for a graph's state: of memories their keys."""
+        """Return the report as JSON for a graph's state: of memories their keys."""
         return {
             "turn": self.turn,
             "summary": dict(self.summary),
@@ -242,7 +242,7 @@ class CommitReport:
         }
 
     def to_json(self) -> str:
-        """The whole report as JSON."""
+        """Return the whole report as JSON."""
         whole = {"episodic": self.episodic, "semantic": self.semantic, "trace": self.trace.events}
         return _to_json_text({**self.to_state(), **whole})
 
@@ -251,7 +251,7 @@ class CommitReport:
 
 
 def to_json_fields(value: object) -> dict[str, Any]:
-    """A turn, or what is to be remembered, as JSON; of a memory the fields that were given.
+    """Return a turn or a new memory as JSON; of a memory the fields that were given.
 
     Raises:
         InvalidInputError: for what is nested too deeply.
@@ -270,7 +270,7 @@ def _to_json_text(value: object) -> str:
 
 
 def _json_form(value: Any) -> Any:
-    """The JSON of what has no form there by itself."""
+    """Return the JSON form of a value that has none by itself."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, NewMemory):
@@ -292,7 +292,7 @@ def _field_values(value: Any) -> dict[str, Any]:
 _BLANK: Final = _field_values(NewMemory(content=""))
 
 
-# As the database has it
+# In the database
 
 
 def commit_report(
@@ -302,7 +302,7 @@ def commit_report(
     budget: BudgetStatus,
     trace: TurnTrace,
 ) -> CommitReport:
-    """The report of a `committed` event; `exports` are its memories, in its order."""
+    """Return the report of a `committed` event; `exports` are its memories, in its order."""
     refused = detail.get("refused", {})
     return CommitReport(
         turn=trace.turn,
@@ -328,29 +328,29 @@ def commit_report(
 
 
 def export_memory(place: Place, key: str, tier: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """A memory that is written, as a report exports it."""
+    """Return a written memory, as a report exports it."""
     return {"key": key, **place._asdict(), "tier": str(tier), "value": value}
 
 
 def is_episodic(export: Mapping[str, Any]) -> bool:
-    """Tell whether a memory says what happened, and not what is known."""
+    """Tell whether a memory is of an event, and not a fact."""
     return export["value"].get("memory_type") in EPISODES
 
 
 def event_key_bounds(turn: str) -> tuple[str, str]:
-    """Between which names the events of a turn are."""
+    """Return the bounds of the names of a turn's events."""
     begin = f"turn/{quote(turn, safe='')}"
     return f"{begin}/", f"{begin}0"  # '0' follows '/'
 
 
 def _event_params(context: MemoryContext, turn: str) -> dict[str, str]:
-    """The parameters that say where the events of a turn are."""
+    """Return the parameters that select the events of a turn."""
     low, high = event_key_bounds(turn)
     return {"tenant": context.root, "low": low, "high": high}
 
 
 def record_call(context: MemoryContext, trace: TurnTrace) -> Call:
-    """The call that writes the trace of a turn, unless that has ended; it is to be locked."""
+    """Make the call that writes the trace of a turn, unless that has ended; lock it first."""
     turn, events = trace.turn, trace.events
     details = [{**event.detail, "reasons": list(event.reasons), "turn": turn} for event in events]
     within = _event_params(context, turn)
@@ -367,17 +367,17 @@ def record_call(context: MemoryContext, trace: TurnTrace) -> Call:
 
 
 def turn_lock(context: MemoryContext, turn: str) -> tuple[str, str, str]:
-    """Return what is locked by whoever ends a turn."""
+    """Return the lock that ending a turn takes."""
     return context.root, "", f"\0{event_key_bounds(turn)[0]}"
 
 
 def turn_ended_call(context: MemoryContext, turn: str) -> Call:
-    """The call that reads how a turn ended: a kind and its detail, if it did."""
+    """Make the call that reads how a turn ended: a kind and its detail, if it did."""
     return Call("turn_ended", _event_params(context, turn))
 
 
 def read_trace(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
-    """Return what was decided in a turn.
+    """Return the trace of a turn.
 
     Raises:
         InvalidInputError: if the context's project and user have no such turn.
@@ -401,27 +401,27 @@ def read_trace(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
 
 
 def belongs_to_context(context: MemoryContext, ended: Mapping[str, Any]) -> bool:
-    """Tell whether a turn that ended so is one that the context looks after."""
+    """Tell whether a turn that ended so belongs to the context's project and user."""
     project, user = context.project_id, ended.get("user_id")
     if user not in (None, context.user_id):
         return False
     return project is None or ended.get("project_id") == replace_unstorable(project)
 
 
-# What a trace may show
+# Redaction
 
 _PRIVATE: Final = "(private)"
-"""What a trace shows in place of what the policy does not accept."""
+"""Text that a trace shows in place of private data that the policy refuses."""
 _QUOTELESS: Final = frozenset(
     ("stored", "private", "too long", "trivial", "echo", "duplicate", "trust")
 )
-"""The gate's rules whose reasons repeat nothing of what they judge."""
+"""Rules of the gate whose reasons quote nothing of the memory."""
 LONGEST_BEGINNING: Final = 80
-"""Characters that a trace keeps of what was refused or quarantined: our own choice."""
+"""Characters that a trace keeps of a refused or quarantined memory: our own choice."""
 
 
 def redact_verdict(verdict: Verdict, memory: NewMemory, gate: Gate) -> Verdict:
-    """Leave out of a verdict each word of what holds private data that the policy refuses."""
+    """Redact a verdict on a memory with private data that the policy refuses."""
     labels = [tag.replace("-", " ") for tag in memory.tags]
     if not any(
         holds_private_data(text, gate) for text in (memory.content, *memory.beside, *labels)
@@ -438,7 +438,7 @@ def redact_verdict(verdict: Verdict, memory: NewMemory, gate: Gate) -> Verdict:
 
 
 def redacted_beginning(memory: NewMemory, gate: Gate) -> dict[str, str]:
-    """Return how something begins and who said it, for the trace; without what is private."""
+    """Return the beginning and the speaker of a memory for the trace, redacted."""
     texts = {"content": memory.content, "speaker": memory.speaker}
     return {
         name: " ".join(redact(text, gate).split())[:LONGEST_BEGINNING]
@@ -448,11 +448,11 @@ def redacted_beginning(memory: NewMemory, gate: Gate) -> dict[str, str]:
 
 
 def redact(text: str, gate: Gate) -> str:
-    """A text as a trace may show it."""
+    """Return a text for a trace; a placeholder if it holds private data."""
     return _PRIVATE if holds_private_data(text, gate) else text
 
 
 def holds_private_data(text: str, gate: Gate) -> bool:
-    """Tell whether a text holds what the policy does not accept."""
+    """Tell whether a text holds private data that the policy does not accept."""
     kinds = {finding.kind for detect in gate.detectors for finding in detect(text)}
     return any(gate.policy.private.get(kind) not in (None, Decision.ACCEPT) for kind in kinds)

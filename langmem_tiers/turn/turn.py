@@ -1,4 +1,4 @@
-"""What every verb of a turn stands on: whose memory it is, its rules, and its record so far."""
+"""Hold what every verb of a turn uses: its memory, its rules, and its record so far."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ from langmem_tiers.turn.trace import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Which memory types receive an item, each with the reason, and what makes room for it."""
+    """Destinations of an item, each with the reason, and the keys evicted to make room."""
 
     destinations: tuple[Destination, ...]
-    """None if it is not to be kept."""
+    """Memory types; empty if the item is not to be kept."""
     evicted: tuple[str, ...] = ()
     """Keys of memories that are deleted when the turn is committed."""
 
 
 Router = Callable[[NewMemory], Route | None]
-"""Says which memory types receive what is memorized without naming one."""
+"""Function that chooses memory types for an item that names none."""
 
 
 class Turn:
-    """A `MemoryOrchestrator` without its verbs."""
+    """`MemoryOrchestrator` without its verbs."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Turn:
         router: Router | None = None,
         count_tokens: Callable[[str], int] | None = None,
     ) -> None:
-        """Stand on a coordinator.
+        """Prepare a turn of a coordinator.
 
         Args:
             memory: Whose memory it is.
@@ -107,27 +107,27 @@ class Turn:
         self.router = router
         self.count_tokens = count_tokens or memory.count_tokens
         self.record: TurnRecord | None = None
-        """What it did so far; None before it begins."""
+        """Record so far; None before it begins."""
         self.report: CommitReport | None = None
-        """What it left behind, once it is committed."""
+        """Report, once it is committed."""
         self.lock = threading.Lock()
-        """Held by whoever changes the record."""
+        """Lock on the record."""
         self._turn_id = checked_label(turn_id, "turn_id")
 
     def __repr__(self) -> str:
-        """Return whose turn it is, and how far."""
+        """Return the turn's context and state."""
         record = self.record
         went = "not begun" if record is None else f"{record.turn!r} {record.closed or 'goes on'}"
         return f"MemoryOrchestrator({self.context!r}, {self.layout.name}: {went})"
 
     @property
     def now(self) -> datetime:
-        """Return what time it is, by the store's clock."""
+        """Return the time by the store's clock."""
         return self.memory.tiered_store.flows.now
 
     @property
     def trace(self) -> TurnTrace:
-        """Return what the turn decided so far."""
+        """Return the decisions of the turn so far."""
         record = current_record(self, ended=True)
         return TurnTrace(turn=record.turn, events=tuple(record.events))
 
@@ -158,7 +158,7 @@ class Turn:
         self.sources[name] = to_source(name, source)
         self.own_sources.add(name)
         if stage is None and all(other.source != name for other in self.layout.stages):
-            self.beside.add(name)  # without a place of its own it is asked beside others
+            self.beside.add(name)  # a source without a stage is asked beside others
             rank = max(other.rank for other in self.layout.stages)
             title = f"## {name.replace('_', ' ').title()}"
             stage = Stage(source=name, title=title, rank=rank)
@@ -166,7 +166,7 @@ class Turn:
             self.layout = self.layout.with_stage(stage)
 
     def begin(self, state: Mapping[str, Any] | None = None, *, about: str | None = None) -> Self:
-        """Begin a turn, or go on with one that `to_state` told; `with` begins one by itself.
+        """Begin a turn, or continue one from `to_state`; `with` begins one by itself.
 
         Args:
             state: What `to_state` told of a turn that goes on.
@@ -188,7 +188,7 @@ class Turn:
         return self
 
     def to_state(self) -> dict[str, Any]:
-        """The turn as JSON, for a graph's state between two nodes."""
+        """Return the turn as JSON, for a graph's state between two nodes."""
         with self.lock:
             return current_record(self, ended=True).to_state()
 
@@ -205,7 +205,7 @@ class Turn:
 
 
 def current_record(turn: Turn, *, ended: bool = False) -> TurnRecord:
-    """The record of the turn that goes on; with `ended`, of one that is over as well.
+    """Return the record of the open turn; with `ended`, of one that is over as well.
 
     Raises:
         InvalidInputError: if there is none.
@@ -223,13 +223,13 @@ def current_record(turn: Turn, *, ended: bool = False) -> TurnRecord:
 
 @contextmanager
 def locked_record(turn: Turn) -> Iterator[TurnRecord]:
-    """The record of the turn that goes on, while nobody else changes it."""
+    """Yield the record of the open turn, while nobody else changes it."""
     with turn.lock:
-        yield current_record(turn)  # it may have ended while the lock was waited for
+        yield current_record(turn)  # it may have ended during the wait for the lock
 
 
 def check_budget(turn: Turn, what: str, *, tokens: bool = False) -> None:
-    """Refuse what there is no budget for, and note that it was, and how often."""
+    """Refuse an action that there is no budget for, and count the refusals."""
     try:
         turn.get_budget_status().check(what, tokens=tokens)
     except BudgetExceededError as refused:
@@ -257,13 +257,13 @@ _KINDS: Mapping[str, tuple[type, str]] = {
     "settings": (OrchestratorSettings, "are OrchestratorSettings(default_filters=…)"),
     "sources": (Mapping, "is a mapping of sources by name"),
 }
-"""Of what type each rule of a turn is."""
+"""Type of each rule of a turn, and how an error describes it."""
 
 
 def check_turn_arguments(filters: object = None, **rules: object) -> None:
-    """Refuse what no turn can go by: a budget, a layout, settings, sources or filters.
+    """Refuse wrong arguments of a turn: budget, layout, settings, sources or filters.
 
-    None stands for what is not given.
+    None stands for an argument that is not given.
 
     Raises:
         InvalidTypeError: for one of another type, or a filter that no recall takes.
@@ -278,7 +278,7 @@ def check_turn_arguments(filters: object = None, **rules: object) -> None:
 
 
 def checked_filters(filters: object) -> dict[str, Any]:
-    """Filters of a turn: options of `get_context`, by name.
+    """Return filters of a turn: options of `get_context`, by name.
 
     Raises:
         InvalidTypeError: for no mapping, or a name that no recall takes.
