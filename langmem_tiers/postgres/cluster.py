@@ -138,7 +138,7 @@ class Cluster:
                 )
             if answer is ServerAnswer.NONE:
                 self._start(insisting=waited > _REMNANT_SECONDS)
-            elif answer is ServerAnswer.SILENT or self._stopping():
+            elif answer is ServerAnswer.SILENT or self._is_stopping():
                 self._refuse_foreign()
                 self._stop(address, answer)
             else:
@@ -157,10 +157,10 @@ class Cluster:
         A server that recovers from the death of a session is not asked: it would stop its
         recovery, and wait for ever for the processes that it had begun.
         """
-        asked = answer is ServerAnswer.READY or (
-            answer is ServerAnswer.NOT_NOW and self._stopping()
+        is_able = answer is ServerAnswer.READY or (
+            answer is ServerAnswer.NOT_NOW and self._is_stopping()
         )
-        for mode, seconds in [_FAST, _IMMEDIATE] if asked else [_IMMEDIATE]:
+        for mode, seconds in [_FAST, _IMMEDIATE] if is_able else [_IMMEDIATE]:
             with contextlib.suppress(DatabaseError):  # the lines below check if it stopped
                 self._pg_ctl("stop", seconds, "-m", mode)
             if not listens(address):
@@ -221,7 +221,7 @@ class Cluster:
         first = self._text("postmaster.pid").partition("\n")[0].strip()
         return int(first) if first.isdigit() else None
 
-    def _stopping(self) -> bool:
+    def _is_stopping(self) -> bool:
         return "stopping" in map(str.strip, self._text("postmaster.pid").splitlines())
 
     def _self(self) -> str:
