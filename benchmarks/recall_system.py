@@ -17,7 +17,7 @@ from langmem_tiers import LocalEmbeddings, MemoryContext, MemoryCoordinator
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.values import small_talk_chance
 from langmem_tiers.core.vectors import Distance
-from langmem_tiers.memory.base import words_of
+from langmem_tiers.memory.base import word_vectors
 from langmem_tiers.memory.remembering import new_memories
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.matching import (
@@ -146,7 +146,7 @@ def evidence_of(
     every, scope = read_candidates_and_facts(store.rows, Distance.COSINE)
     found = [one for one in every if without is None or one.session != without]
     reading = read_question(question, now.date())
-    alike = word_similarities(found, reading, scope, words_of(store))
+    alike = word_similarities(found, reading, scope, word_vectors(store))
     return Evidence(
         found=found,
         matrix=np.array(candidate_features(found, reading, scope, alike), float).reshape(

@@ -1,4 +1,4 @@
-"""Commands for exports, archives, forgetting, quarantine, the audit log and the walls."""
+"""Commands for exports, archives, forget_target, quarantine, the audit log and the walls."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def archive(
     as_json: Json = False,
 ) -> None:
     """Move old, unimportant and rarely read memories to files; restore brings them back."""
-    from langmem_tiers.memory.administration import archiving
+    from langmem_tiers.memory.administration import archive_memories
 
     policy = ArchivalPolicy(
         url=to,
@@ -127,10 +127,10 @@ def archive(
     )
     context = MemoryContext(tenant=tenant)
     with terminal.open_existing(url) as store:
-        report = store.run(archiving(store, context, policy, dry_run=True))
+        report = store.run(archive_memories(store, context, policy, dry_run=True))
         if apply:
             with terminal.show_progress(f"Archiving {tenant}", report.memories) as advance:
-                report = store.run(archiving(store, context, policy, advance=advance))
+                report = store.run(archive_memories(store, context, policy, advance=advance))
     names = (f"  {name}" for name in report.archives)
     terminal.show({"tenant": tenant, **asdict(report)}, report, *names, as_json=as_json)
 
@@ -147,7 +147,7 @@ def restore(
 ) -> None:
     """Restore archived memories as they were; without an archive, list the archives."""
     from langmem_tiers.consolidate.archive import list_archives
-    from langmem_tiers.memory.administration import restoring
+    from langmem_tiers.memory.administration import restore_memories
 
     if everything and archive is not None:
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
@@ -161,7 +161,7 @@ def restore(
         restored = []
         with terminal.show_progress("Restoring", len(names)) as advance:
             for name in names:
-                report = store.run(restoring(store, context, name))
+                report = store.run(restore_memories(store, context, name))
                 restored.append({"archive": name, **asdict(report)})
                 if not as_json:
                     terminal.print_text(f"{name}: {report}")
@@ -213,7 +213,7 @@ def forget(
     as_json: Json = False,
 ) -> None:
     """Erase memories for good, with all derived from them alone; see docs/forgetting.md."""
-    from langmem_tiers.memory.forgetting import forgetting
+    from langmem_tiers.memory.forgetting import forget_target
 
     target: dict[str, str | list[str] | None] = {
         "key": key,
@@ -226,7 +226,7 @@ def forget(
     own = user if key is not None else None
     context = MemoryContext(tenant=tenant, project_id=project, user_id=own)
     with terminal.open_existing(url) as store:
-        planned = cast("ForgetPlan", store.run(forgetting(store, context, target, plan=True)))
+        planned = cast("ForgetPlan", store.run(forget_target(store, context, target, plan=True)))
         document: dict[str, Any] = {"tenant": tenant, "plan": asdict(planned)}
         if not as_json:
             terminal.print_text(planned)
@@ -253,14 +253,16 @@ def _forget_and_verify(
     total: int,
 ) -> tuple[ForgetReceipt, Verification]:
     """Forget the target; return the receipt, and whether anything is left."""
-    from langmem_tiers.memory.forgetting import forgetting, verifying
+    from langmem_tiers.memory.forgetting import forget_target, verify_in_store
 
     if saver is not None:
         saver.setup()
     with terminal.show_progress(f"Forgetting in {context.tenant}", total) as advance:
-        flow = forgetting(store, context, target, plan=False, checkpointer=saver, advance=advance)
+        flow = forget_target(
+            store, context, target, plan=False, checkpointer=saver, advance=advance
+        )
         receipt = cast("ForgetReceipt", store.run(flow))
-    return receipt, store.run(verifying(store, MemoryContext(tenant=context.tenant), receipt))
+    return receipt, store.run(verify_in_store(store, MemoryContext(tenant=context.tenant), receipt))
 
 
 def _receipt_lines(receipt: ForgetReceipt) -> list[str]:
@@ -340,10 +342,10 @@ def show_log(
     as_json: Json = False,
 ) -> None:
     """Show the entries, the latest first."""
-    from langmem_tiers.memory.administration import reading
+    from langmem_tiers.memory.administration import read_log
 
     with terminal.open_existing(url) as store:
-        entries = store.run(reading(store, MemoryContext(tenant=tenant), key, limit))
+        entries = store.run(read_log(store, MemoryContext(tenant=tenant), key, limit))
     document = {"tenant": tenant, "entries": [asdict(entry) for entry in entries]}
     nothing = f"Nothing is logged of {tenant!r}."
     terminal.show(document, *entries, as_json=as_json, if_empty=nothing)
@@ -369,10 +371,10 @@ def verify(
 ) -> None:
     """Verify the chain, and name the first row that was altered or dropped."""
     from langmem_tiers.audit.chain import verify_chain
-    from langmem_tiers.memory.administration import checked_head
+    from langmem_tiers.memory.administration import parse_head
 
     root = MemoryContext(tenant=tenant).root
-    known_head = checked_head(head, root)
+    known_head = parse_head(head, root)
     with terminal.open_existing(url) as store:
         verification = store.run(verify_chain(root, known_head))
     terminal.show({"ok": bool(verification), **asdict(verification)}, verification, as_json=as_json)

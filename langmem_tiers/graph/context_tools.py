@@ -415,7 +415,7 @@ def _update_memory(
         InvalidInputError: if the memory is not current, or for lack of room; nothing was changed.
     """
     memory, store = step.memory, step.memory.tiered_store
-    current = recalling.standing(memory, [old.place])
+    current = recalling.read_current(memory, [old.place])
     handle = handle_of(old.namespace, old.key)
     if not (yield from invoke(store.run, current)):
         done = yield from invoke(memory.get, _call_key(step))

@@ -37,7 +37,7 @@ from langmem_tiers.learn.outcome import OutcomeReport, Run
 from langmem_tiers.learn.reflexion import Experience, FailedAttempt
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.learning import begin_reflection, learned_lately
+from langmem_tiers.memory.learning import begin_reflection, take_learned
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
 
@@ -372,7 +372,7 @@ def learn_from_turn(
         )
         if experience.teaches:
             begin_reflection(memory, experience, model)
-        learned = learned_lately(memory)
+        learned = take_learned(memory)
     return [
         {"key": result.key, "quarantined": result.quarantined, "reason": result.reason}
         for result in learned

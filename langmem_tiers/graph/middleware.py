@@ -403,7 +403,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         with step.tolerate("recall"):
             if "shown" in noted:  # before an interrupt: read again, as far as it is still there
                 places = [(tuple(namespace), key) for namespace, key in noted["shown"]]
-                reading = recalling.standing(memory, places)
+                reading = recalling.read_current(memory, places)
                 recalled[:] = yield from invoke(memory.tiered_store.run, reading)
             elif self._recall_options is not None:
                 wanted: Any = {

@@ -29,8 +29,8 @@ from langmem_tiers.graph.node import OnError, Scope, StateSource, Step, Update, 
 from langmem_tiers.graph.speakers import message_keys
 from langmem_tiers.memory.base import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.learning import MOST_LESSONS
-from langmem_tiers.memory.recalling import checked_options, get_context, no_option
+from langmem_tiers.memory.learning import MAX_LESSONS
+from langmem_tiers.memory.recalling import check_recall_options, get_context, unknown_option_text
 from langmem_tiers.postgres.flow import Ask, Flow, FlowRunner, both, unit
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.recall.ranking import HELPS, TURN_FLOOR, Floor, ProfileFunction
@@ -232,7 +232,7 @@ def check_turn_options(options: Mapping[str, Any], surface: Callable[..., Any]) 
             for parameter in taken
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY
         ]
-        raise InvalidTypeError(no_option(min(unknown), [*own, *known_options]))
+        raise InvalidTypeError(unknown_option_text(min(unknown), [*own, *known_options]))
     turn_options: Any = {"deduplicate": True, "min_match": TURN_FLOOR, **options}
     names: Any = turn_options.get("memory_types")
     is_list = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
@@ -240,7 +240,7 @@ def check_turn_options(options: Mapping[str, Any], surface: Callable[..., Any]) 
         raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
     general: Any = {name: value for name, value in turn_options.items() if name != "memory_types"}
     anyone = recall_bounds(MemoryContext(tenant="anyone"))
-    RecallQuery(**{"query": "", "bounds": anyone, "limit": 1, **checked_options(general)})
+    RecallQuery(**{"query": "", "bounds": anyone, "limit": 1, **check_recall_options(general)})
     return cast("RecallOptions", turn_options)
 
 
@@ -250,7 +250,7 @@ def check_lessons(lessons: object, holdout: object) -> None:
     Raises:
         InvalidInputError: for either.
     """
-    checked_limit(lessons, MOST_LESSONS, "lessons")
+    checked_limit(lessons, MAX_LESSONS, "lessons")
     checked_share(holdout, "holdout")
 
 

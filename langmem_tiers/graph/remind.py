@@ -32,7 +32,7 @@ from langmem_tiers.graph.node import (
 )
 from langmem_tiers.memory.base import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.hooks import EXPIRE_DAYS, MemoryHooks, checked_options
+from langmem_tiers.memory.hooks import EXPIRE_DAYS, MemoryHooks, check_hook_options
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import (
     clean_label,
@@ -405,7 +405,7 @@ def create_user_prompt_node(
         ```
     """
     node.check_state_sources(prompt=prompt)
-    options = checked_options(languages, expire_days)
+    options = check_hook_options(languages, expire_days)
     body = partial(_submit_prompts, prompt=prompt, options=options)
     return node.NodeConfig(context, coordinator, name, on_error, "tell").node(body, ("hooks",))
 

@@ -42,7 +42,7 @@ from langmem_tiers.graph import context_tools, node
 from langmem_tiers.graph.context_tools import Action, make_context_tool, make_tool
 from langmem_tiers.graph.node import NodeConfig, Scope, invoke
 from langmem_tiers.graph.speakers import messages_so_far, trust_in_run
-from langmem_tiers.memory.base import reader_of
+from langmem_tiers.memory.base import default_reader
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Call, Flow, single
 from langmem_tiers.recall import question, ranking
@@ -391,7 +391,7 @@ def _search_tiered(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[l
         profile=ranking.PROFILES["match"],  # a read item keeps its place on the next page
         floor=ranking.DEFAULT_FLOOR,
     )
-    best = yield from single(recalls.recall([ask], reader_of(store), flows))
+    best = yield from single(recalls.recall([ask], default_reader(store), flows))
     return [
         SearchItem(
             recollection.namespace,

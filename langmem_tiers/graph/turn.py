@@ -35,7 +35,7 @@ from langmem_tiers.graph import learn, messages, node, speakers
 from langmem_tiers.graph.messages import Handler, ToolAnswer, run_tool_call
 from langmem_tiers.graph.node import Scope, StateSource, Step, Update, invoke
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.recalling import no_option
+from langmem_tiers.memory.recalling import unknown_option_text
 from langmem_tiers.postgres.flow import Flow, both, unit
 from langmem_tiers.turn import assembly, keeping, orchestrator
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
@@ -88,7 +88,7 @@ def _turn_config(name: str, options: TurnOptions, **of_states: StateSource | Non
     """Check the options of a node, and the keys that it reads from a state."""
     node.check_state_sources(**of_states)
     if unknown := options.keys() - TurnOptions.__annotations__.keys():
-        raise InvalidTypeError(no_option(min(unknown), [*TurnOptions.__annotations__]))
+        raise InvalidTypeError(unknown_option_text(min(unknown), [*TurnOptions.__annotations__]))
     rules = {rule: options.get(rule) for rule in ("budget", "settings")}
     coordinator = options.get("coordinator", MemoryCoordinator)
     return _TurnConfig(rules, node.NodeConfig(options.get("context"), coordinator, name))

@@ -1,6 +1,6 @@
-"""The verbs by which a tenant is looked after: its audit log, its archives, its export and import.
+"""Verbs of a tenant's administration: audit log, archives, export and import.
 
-Below the verbs stand flows of a store, which may have no index and so no coordinator.
+The flows below them take a store, which may have no index and so no coordinator.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.checks import checked_flag, checked_instance, checked_path, checked_whole
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.memory.base import Memory, memory_key, model_of
-from langmem_tiers.memory.meant import key_of
+from langmem_tiers.memory.base import Memory, checked_memory_key, model_name
+from langmem_tiers.memory.meant import resolve_key
 from langmem_tiers.postgres.flow import Flow, without_deadline
 from langmem_tiers.recall.matching import OTHER
 from langmem_tiers.store.store import TieredStore
@@ -43,11 +43,11 @@ _HEAD: Final = re.compile(r"(0|[1-9]\d{0,17}):([0-9a-f]{64})")
 def audit(
     memory: Memory, *, key: str | None = None, limit: int = 100
 ) -> Flow[tuple[AuditEntry, ...]]:
-    """What was done to the tenant's memories, by whom and when, the latest first.
+    """Return the audit log of the tenant's memories, the latest entries first.
 
     Args:
-        key: Only what was done to memories of this key.
-        limit: How many entries at most.
+        key: Only entries about memories of this key.
+        limit: Most entries to return.
 
     Raises:
         InvalidInputError: for a key that none can be, or through a context that names a user.
@@ -59,16 +59,16 @@ def audit(
         print(written.verb, written.role, written.at)
         ```
     """
-    return reading(memory.tiered_store, memory.context, key, limit)
+    return read_log(memory.tiered_store, memory.context, key, limit)
 
 
-def reading(
+def read_log(
     store: TieredStore, context: MemoryContext, key: str | None, limit: int
 ) -> Flow[tuple[AuditEntry, ...]]:
-    """The same, of a store that may have no index and so no coordinator."""
-    tenant = of_all(context)
+    """Return the audit log of a store that may have no index and so no coordinator."""
+    tenant = tenant_of_log(context)
     store.options.bounds.check_limit(checked_whole(limit, "limit", 1, 2**31 - 1))
-    named = None if key is None else memory_key(key)
+    named = None if key is None else checked_memory_key(key)
     return _entries(store, context, tenant, named, limit)
 
 
@@ -76,27 +76,27 @@ def _entries(
     store: TieredStore, context: MemoryContext, tenant: str, key: str | None, limit: int
 ) -> Flow[tuple[AuditEntry, ...]]:
     if key is not None:
-        key = yield from key_of(key, context, store.flows.moment().alive_at)
+        key = yield from resolve_key(key, context, store.flows.moment().alive_at)
     return (yield from read_entries(tenant, key, limit))
 
 
 def audit_head(memory: Memory) -> Flow[AuditHead]:
-    """The last link of the tenant's chain; kept elsewhere, it proves what was logged until now.
+    """Return the head of the tenant's chain; kept elsewhere, it proves what was logged until now.
 
     Raises:
         InvalidInputError: through a context that names a user.
     """
-    return read_head(of_all(memory.context))
+    return read_head(tenant_of_log(memory.context))
 
 
 def verify_audit(memory: Memory, head: AuditHead | str | None = None) -> Flow[AuditVerification]:
-    """Follow the chain of the tenant's log; the answer is true if nothing was altered or dropped.
+    """Verify the chain of the tenant's log; the result is true if nothing was altered or dropped.
 
     It reads in batches, waits for nobody and keeps nobody waiting. docs/audit.md says what it
     cannot see.
 
     Args:
-        head: A head that the chain had, or what `str` makes of it: that must still be in it.
+        head: An earlier head of the chain, or its text: the chain must still contain it.
 
     Raises:
         InvalidInputError: if that is no head, or another tenant's, or through a context that names
@@ -109,12 +109,12 @@ def verify_audit(memory: Memory, head: AuditHead | str | None = None) -> Flow[Au
         assert memory.admin.verify_audit(kept)
         ```
     """
-    tenant = of_all(memory.context)
-    return verify_chain(tenant, checked_head(head, tenant))
+    tenant = tenant_of_log(memory.context)
+    return verify_chain(tenant, parse_head(head, tenant))
 
 
-def checked_head(value: object, tenant: str) -> AuditHead | None:
-    """A head of this tenant's chain, or what it is as a text."""
+def parse_head(value: object, tenant: str) -> AuditHead | None:
+    """Return a head of this tenant's chain, from itself or its text; None for None."""
     if value is None:
         return None
     if isinstance(value, AuditHead) and value.tenant != tenant:
@@ -127,8 +127,8 @@ def checked_head(value: object, tenant: str) -> AuditHead | None:
     return AuditHead(tenant, int(match[1]), match[2])
 
 
-def of_all(context: MemoryContext) -> str:
-    """The tenant whose log it is, if all of it may be read."""
+def tenant_of_log(context: MemoryContext) -> str:
+    """Return the tenant of a context that may read all of its log."""
     if context.user_id is not None:
         raise InvalidInputError(
             f"the log is all of the tenant's, and {context.user_id!r} one of its users: read it "
@@ -138,19 +138,19 @@ def of_all(context: MemoryContext) -> str:
 
 
 def archive(memory: Memory, policy: ArchivalPolicy, *, dry_run: bool = True) -> Flow[ArchiveReport]:
-    """Move what is old, hardly read and unimportant in the tenant to Parquet files.
+    """Move the tenant's old, unimportant and rarely read memories to Parquet files.
 
-    It is only counted, unless `dry_run` is False. Each file is read back and compared before
-    anything is removed. What is archived is neither recalled nor found by key, and takes no room in
-    the database but for a row of its name.
+    They are only counted, unless `dry_run` is False. Each file is read back and compared before
+    anything is removed. An archived memory is neither recalled nor found by key. The database keeps
+    a row with the name of its archive.
 
-    What is not current stays, and what has a lineage (what was promoted, merged or derived, and
-    what that came from): questions about the past and `rollback` need it. What a session keeps
-    until it is cleared stays as well, and what is intended still.
+    Memories that are not current stay. So do those with a lineage (promoted, merged or derived
+    memories, and their sources), as questions about the past and `rollback` need them, the notes of
+    a session until it is cleared, and open intentions.
 
     Raises:
-        FileError (archive): if a file cannot be written, or not be read back; what is in the files
-            before it is archived.
+        FileError (archive): if a file cannot be written, or not be read back; the memories in the
+            files before it are archived.
         ConfigurationError: for a URL that fsspec does not know.
         ConflictError (lease_lost): if a worker is consolidating the tenant.
         MissingExtraError: without the `archive` extra.
@@ -163,11 +163,11 @@ def archive(memory: Memory, policy: ArchivalPolicy, *, dry_run: bool = True) -> 
         report = memory.admin.archive(ArchivalPolicy(url="./archive"), dry_run=False)
         ```
     """
-    return archiving(memory.tiered_store, memory.context, policy, dry_run=dry_run)
+    return archive_memories(memory.tiered_store, memory.context, policy, dry_run=dry_run)
 
 
 def restore_archive(memory: Memory, archive: str) -> Flow[RestoreReport]:
-    """Bring memories back from an archive, as they were; doing it again changes nothing.
+    """Restore memories from an archive, as they were; restoring again changes nothing.
 
     A memory whose key lives again stays in the archive, and one that was deleted or has expired
     meanwhile does not come back.
@@ -181,19 +181,19 @@ def restore_archive(memory: Memory, archive: str) -> Flow[RestoreReport]:
         InvalidInputError: if the tenant has no such archive.
         MissingExtraError: without the `archive` extra.
     """
-    return restoring(memory.tiered_store, memory.context, archive)
+    return restore_memories(memory.tiered_store, memory.context, archive)
 
 
 def archives(memory: Memory) -> Flow[list[ArchiveFile]]:
-    """The tenant's archives, oldest first."""
+    """Return the tenant's archives, oldest first."""
     return cold.list_archives(memory.context.root)
 
 
-# The same, of a store that may have no index and so no coordinator: files know no words.
+# Flows of a store that may have no index and so no coordinator
 
 
 @without_deadline
-def archiving(
+def archive_memories(
     store: TieredStore,
     context: MemoryContext,
     policy: ArchivalPolicy,
@@ -201,16 +201,15 @@ def archiving(
     dry_run: bool = False,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Flow[ArchiveReport]:
-    """Archive what the policy means; `advance` hears of each batch.
+    """Archive the memories that the policy selects; call `advance` with the size of each batch.
 
-    A cycle is named after its day, so that one that was broken off is done again under the same
-    names.
+    A cycle is named after its day, so that an interrupted one is repeated under the same names.
     """
     checked_instance(policy, ArchivalPolicy, "policy")
     checked_flag(dry_run, "dry_run")
     files = archive_files()
     files.check(policy.url)
-    yield from store.flows.flush()  # what was read a moment ago counts
+    yield from store.flows.flush()  # recent reads count
     moment = store.flows.moment()
     cycle = Cycle(
         tenant=context.root, cycle=f"{moment.now:%Y-%m-%d}", moment=moment, options=store.options
@@ -220,8 +219,10 @@ def archiving(
 
 
 @without_deadline
-def restoring(store: TieredStore, context: MemoryContext, archive: str) -> Flow[RestoreReport]:
-    """Bring memories back from an archive of the context's tenant."""
+def restore_memories(
+    store: TieredStore, context: MemoryContext, archive: str
+) -> Flow[RestoreReport]:
+    """Restore memories from an archive of the context's tenant."""
     if not isinstance(archive, str):
         hint = ": pass its .archive" if isinstance(archive, ArchiveFile) else ""
         raise InvalidTypeError(
@@ -232,17 +233,17 @@ def restoring(store: TieredStore, context: MemoryContext, archive: str) -> Flow[
 
 
 def archive_files() -> ArchiveFiles:
-    """Where archives are, if the extra is there."""
+    """Return access to files of archives; it needs the extra `archive`."""
     from langmem_tiers.consolidate.files import ArchiveFiles
 
     return ArchiveFiles()
 
 
 def export_tenant(memory: Memory, path: str | os.PathLike[str]) -> Flow[ExportReport]:
-    """Write everything that the context's tenant has into one file, as of one moment.
+    """Export all rows of the context's tenant to one file, as of one moment.
 
     That is every row of every user, project and session: memories of all tiers with their vectors,
-    counters, lineage and events, states, reminders, and what was forgotten. The file is JSON Lines
+    counters, lineage and events, states, reminders, and tombstones. The file is JSON Lines
     compressed by gzip; it is written a part at a time, and is there once it is whole. Files of
     archives and checkpoints are not in it; docs/export.md says what is.
 
@@ -260,9 +261,9 @@ def export_tenant(memory: Memory, path: str | os.PathLike[str]) -> Flow[ExportRe
             MemoryCoordinator(other, context=memory.context).admin.import_tenant("acme.jsonl.gz")
         ```
     """
-    _check_wide(memory.context)
+    _check_no_user(memory.context)
     target, store = checked_path(path, "a file to export to"), memory.tiered_store
-    return transfer.export_all(store, memory.context, target, model=_model_of(store))
+    return transfer.export_all(store, memory.context, target, model=_wheel_model(store))
 
 
 def import_tenant(
@@ -272,7 +273,7 @@ def import_tenant(
     source: str | None = None,
     readmit: bool = False,
 ) -> Flow[ImportReport]:
-    """Bring everything of an export back as it was: ids, times, vectors and counters.
+    """Import an export as it was: ids, times, vectors and counters.
 
     The context's tenant is the one that was exported, and has nothing here yet; the database was
     set up with the same index. The file is checked to its end before anything is written. Then it
@@ -300,7 +301,7 @@ def import_tenant(
         print(report.rows["memories"])
         ```
     """
-    _check_wide(memory.context)
+    _check_no_user(memory.context)
     store = memory.tiered_store
     importing = transfer.ImportJob(
         store=store,
@@ -309,18 +310,18 @@ def import_tenant(
         source=source,
         readmit=readmit,
         policy=memory.gate.policy.trust,
-        model=_model_of(store),
+        model=_wheel_model(store),
     )
     return transfer.import_all(importing)
 
 
-def _model_of(store: TieredStore) -> str | None:
-    """The embedding model of a store, if it comes from a wheel."""
-    name = model_of(store)
+def _wheel_model(store: TieredStore) -> str | None:
+    """Return the embedding model of a store, if it comes from a wheel."""
+    name = model_name(store)
     return None if name == OTHER else name
 
 
-def _check_wide(context: MemoryContext) -> None:
+def _check_no_user(context: MemoryContext) -> None:
     if context.user_id is not None:
         raise InvalidInputError(
             f"an export is of all of a tenant, and this context of the user {context.user_id!r} "

@@ -1,4 +1,4 @@
-"""What every verb of a coordinator stands on: whose memory it is, the store, and the rules."""
+"""Base of a coordinator: its context, its store and its rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, shor
 from langmem_tiers.core.settings import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.learn.promotion_rules import promotion_policy
-from langmem_tiers.memory.meant import places_of
+from langmem_tiers.memory.meant import locate_memories
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings, MiniLMEmbeddings
 from langmem_tiers.recall.budget import reranker_for
@@ -40,11 +40,11 @@ from langmem_tiers.remember.review import Panel, Reviewers, default_reviewers, m
 from langmem_tiers.store.store import LOCAL_MODELS, TieredStore
 
 MAX_LIMIT = 1000
-"""Memories, or what else there are many of, that one call answers at most."""
+"""Most memories, or other items, that one call returns."""
 
 
 class Memory:
-    """A `MemoryCoordinator` without its verbs."""
+    """Base of `MemoryCoordinator`, without its verbs."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Memory:
         review_model: BaseChatModel | None = None,
         detectors: Sequence[Detector] = (),
     ) -> None:
-        """Stand on a store; `MemoryCoordinator` says what each argument means.
+        """Prepare a store's memory; `MemoryCoordinator` says what each argument means.
 
         Raises:
             ConfigurationError: if the store has no index, or the weights are none.
@@ -77,7 +77,7 @@ class Memory:
             ("reviewers", reviewers, Reviewers | None),
             ("gate", gate, GatePolicy | None),
         ):
-            _check(value, kind, what)
+            _check_argument(value, kind, what)
         if count_tokens is not None:
             checked_function(count_tokens, "count_tokens")
         self.context, self.caller = context, context.caller
@@ -87,7 +87,7 @@ class Memory:
         self.state = ShortTermState(store, context)
         self.reviewers = default_reviewers() if reviewers is None else reviewers
         self.count_tokens = count_tokens or approximate_tokens
-        panel = None if review_model is None else self._panel(review_model)
+        panel = None if review_model is None else self._make_panel(review_model)
         self.gate = Gate(
             policy=DEFAULT_POLICY if gate is None else gate,
             reviewers=self.reviewers,
@@ -95,34 +95,34 @@ class Memory:
             panel=panel,
         )
         self.reader = RecallConfig(
-            weights=weights_for_model(model_of(store))
+            weights=weights_for_model(model_name(store))
             if weights is None
-            else _weights(weights, store),
-            words=words_of(store),
+            else _read_own_weights(weights, store),
+            words=word_vectors(store),
             types=self.types,
             count_tokens=self.count_tokens,
             timeout_ms=self.settings.query_timeout_ms,
             reranker=None if reranker is None else reranker_for(reranker),
             reviews=make_rerankers(self.reviewers, panel),
         )
-        self.pipeline = Pipeline(store.flows, self.gate, self.types, self.caller, places_of)
+        self.pipeline = Pipeline(store.flows, self.gate, self.types, self.caller, locate_memories)
 
     def __repr__(self) -> str:
-        """Whose memory it is."""
+        """Return the class and the context."""
         return f"{type(self).__name__}({self.context!r})"
 
     @property
     def now(self) -> datetime:
-        """The store's time, in the user's time zone."""
+        """Time of the store, in the user's time zone."""
         return self.tiered_store.flows.now.astimezone(self.context.zone)
 
     @property
     def local(self) -> bool:
-        """Whether its texts are embedded by a model that our thresholds hold for."""
-        return model_of(self.tiered_store) != OTHER
+        """True if a model of ours embeds its texts: our thresholds hold for it."""
+        return model_name(self.tiered_store) != OTHER
 
-    def _panel(self, model: BaseChatModel) -> Panel:
-        """The reviewers, as a model speaks for them."""
+    def _make_panel(self, model: BaseChatModel) -> Panel:
+        """Return the panel in which a model speaks for the reviewers."""
         return Panel(
             model,
             self.reviewers,
@@ -135,30 +135,30 @@ class Memory:
         self.types.register(memory_type, replace=replace)
 
 
-def model_of(store: object) -> str:
-    """The name of the model that embeds a store's texts, if it comes from a wheel; else `other`."""
+def model_name(store: object) -> str:
+    """Return the name of a store's embedding model if it comes from a wheel; else `other`."""
     embed = (getattr(store, "index_config", None) or {}).get("embed")
     return next((name for name, kind in LOCAL_MODELS.items() if isinstance(embed, kind)), OTHER)
 
 
-def words_of(store: object) -> WordVectors | None:
-    """What tells how alike words are, where the model of a store's texts does."""
+def word_vectors(store: object) -> WordVectors | None:
+    """Return the store's embedding model if it has vectors of words; else None."""
     embed = (getattr(store, "index_config", None) or {}).get("embed")
     return embed if isinstance(embed, LocalEmbeddings | MiniLMEmbeddings) else None
 
 
-def reader_of(store: object) -> RecallConfig:
-    """The reader of a store's memories where no coordinator has one."""
+def default_reader(store: object) -> RecallConfig:
+    """Return the recall settings of a store without a coordinator."""
     return RecallConfig(
-        weights=weights_for_model(model_of(store)),
-        words=words_of(store),
+        weights=weights_for_model(model_name(store)),
+        words=word_vectors(store),
         types=MemoryTypes(),
         count_tokens=approximate_tokens,
     )
 
 
-def _weights(file: str | os.PathLike[str], store: TieredStore) -> Weights:
-    """Weights of the caller's own."""
+def _read_own_weights(file: str | os.PathLike[str], store: TieredStore) -> Weights:
+    """Read a file of the caller's own weights; check them against the store's vectors."""
     try:
         weights = read_weights(checked_path(file, "weights").read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -191,7 +191,7 @@ def _checked_detectors(value: object) -> tuple[Detector, ...]:
     return functions
 
 
-def _check(value: object, kind: Any, what: str) -> None:
+def _check_argument(value: object, kind: Any, what: str) -> None:
     if not isinstance(value, kind):
         kinds = [part for part in getattr(kind, "__args__", (kind,)) if part is not type(None)]
         wanted = " or ".join(part.__name__ for part in kinds)
@@ -200,12 +200,12 @@ def _check(value: object, kind: Any, what: str) -> None:
 
 
 def checked_limit(limit: object, most: int = MAX_LIMIT, what: str = "limit") -> int:
-    """How many there are at most: a number from 0 on."""
+    """Return a limit if it is a whole number from 0 to `most`."""
     return checked_whole(limit, what, 0, most)
 
 
-def memory_key(key: object) -> str:
-    """The key of one memory, and not what has one."""
+def checked_memory_key(key: object) -> str:
+    """Return the key of one memory; an object that has a key is refused with a hint."""
     if key is None:
         raise InvalidTypeError("there is no memory to look at: the key is None")
     if not isinstance(key, str):

@@ -1,4 +1,4 @@
-"""WorkingMemoryBuffer: the memories that an agent has in mind, in this process; its rules below."""
+"""Working memory of an agent in this process, and its rules."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from langmem_tiers.postgres.flow import Flow, both, map_result
 from langmem_tiers.recall.budget import TokenCounter, checked_count, checked_tokens
 from langmem_tiers.recall.fence import titled_text
 
-FADE = 0.5
-"""What is left of the relevance of a memory that the next context does not call up: our own choice.
-After three contexts it is an eighth."""
-MARK = " …"
-"""Ends a text that was cut."""
+FADE_FACTOR = 0.5
+"""Factor on the relevance of a memory that the next context does not call up: our own choice. After
+three contexts an eighth is left."""
+CUT_MARK = " …"
+"""End of a text that was cut."""
 
 _PIECE = re.compile(r"\S{1,20}")
-"""A text is cut after a word, or inside of one that is longer."""
+"""Piece after which a text may be cut: a word, or 20 characters of a longer one."""
 DEFAULT_CAPACITY = 20
-"""Memories in mind: our own choice, four recalls of the default size."""
+"""Memories that a buffer holds: our own choice, four recalls of the default size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferedMemory:
-    """A memory in mind, and how relevant it is, in 0…1."""
+    """Memory in a buffer, with its relevance in 0…1."""
 
     memory: Recollection
     relevance: float
@@ -43,17 +43,17 @@ class BufferedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptMemory:
-    """A memory as it stands in a prompt."""
+    """Memory as a prompt shows it."""
 
     memory: Recollection
-    """As it was recalled, whole."""
+    """Whole memory, as it was recalled."""
     content: str
-    """What the prompt says of it: its content, or the beginning with a mark."""
+    """Text in the prompt: the content, or its beginning with a mark."""
     relevance: float
 
     @property
     def truncated(self) -> bool:
-        """Tell whether the prompt says less than the memory."""
+        """True if the prompt shows only the beginning of the memory."""
         return self.content != self.memory.content
 
 
@@ -63,12 +63,12 @@ class PromptMemories:
 
     memories: tuple[PromptMemory, ...] = ()
     text: str = ""
-    """All of them, fenced and labelled; nothing if there are none."""
+    """Text of all, fenced and labelled; empty if there are none."""
     tokens: int = 0
-    """What the text counts."""
+    """Tokens of the text."""
 
     def __str__(self) -> str:
-        """The text."""
+        """Return the text."""
         return self.text
 
 
@@ -78,12 +78,12 @@ def update_context(
     *,
     embedding: Sequence[float] | None = None,
 ) -> Flow[list[BufferedMemory]]:
-    """Turn to another context; what is in mind then, the most relevant first.
+    """Turn to another context; return the memories in the buffer then, the most relevant first.
 
     Args:
-        text: What is going on; its words and its meaning are sought.
-        embedding: Its vector, by the store's own model, if there is one already. Alone, it is
-            sought by meaning only.
+        text: The context, which is searched for by words and by meaning.
+        embedding: Its vector, by the store's own model, if there is one already. Without a text,
+            the search is by meaning only.
 
     Raises:
         InvalidInputError: if neither is given, or the embedding does not fit the store.
@@ -96,30 +96,30 @@ def update_context(
         buffer.memory, text or "", embedding=embedding, limit=buffer.capacity, profile="match"
     )
 
-    def turned(recollections: Recollections) -> list[BufferedMemory]:
+    def replace_held(recollections: Recollections) -> list[BufferedMemory]:
         with buffer.changing:
-            buffer.held = called_up(buffer.held, recollections, buffer.capacity)
+            buffer.held = call_up(buffer.held, recollections, buffer.capacity)
             return buffer.items
 
-    return map_result(recalling, turned)
+    return map_result(recalling, replace_held)
 
 
 def search(buffer: WorkingMemoryBuffer, /, query: str, **options: Any) -> Flow[Recollections]:
-    """Recall as `get_context` does, with its options, and bear in mind what is found."""
+    """Recall as `get_context` does, with its options; add the results to the buffer."""
 
-    def borne(recollections: Recollections) -> Recollections:
+    def add_results(recollections: Recollections) -> Recollections:
         buffer.add_search_results(recollections)
         return recollections
 
-    return map_result(get_context(buffer.memory, query, **options), borne)
+    return map_result(get_context(buffer.memory, query, **options), add_results)
 
 
 class WorkingMemoryBuffer:
-    """The memories that matter in the current context, by relevance, up to a capacity.
+    """Buffer of the memories that matter in the current context, by relevance, up to a capacity.
 
     A new context calls up memories of all three tiers: each has its match with the context as its
-    relevance. What was in mind before and is not called up again keeps half of its relevance, until
-    something more relevant takes its place. The buffer lives in this process, and may be shared by
+    relevance. A memory that is not called up again keeps half of its relevance, until a more
+    relevant one takes its place. The buffer lives in this process, and may be shared by
     threads and tasks; a memory in it stays as it was when it was found last.
 
     Example:
@@ -141,7 +141,7 @@ class WorkingMemoryBuffer:
     """
 
     def __init__(self, memory: MemoryCoordinator, *, capacity: int = DEFAULT_CAPACITY) -> None:
-        """Hold up to `capacity` memories, 1 to 1,000, of what a coordinator recalls.
+        """Hold up to `capacity` memories, 1 to 1,000, that a coordinator recalls.
 
         Raises:
             InvalidInputError: if there is no room in it.
@@ -159,41 +159,41 @@ class WorkingMemoryBuffer:
 
     @property
     def items(self) -> list[BufferedMemory]:
-        """Return what is in mind, the most relevant first."""
+        """Memories in the buffer, the most relevant first."""
         return list(self.held)
 
     update_context, aupdate_context = both(update_context, "retriever")
     search, asearch = both(search, "retriever")
 
     def add_search_results(self, recollections: Iterable[Recollection]) -> list[BufferedMemory]:
-        """Bear in mind what was found otherwise, each by its match; what is in mind then.
+        """Add memories that were found otherwise, each by its match; return the buffer's memories.
 
-        The context stays the same: nothing fades, and what is in mind already keeps the higher of
-        its two relevances.
+        The context stays the same: nothing fades, and a memory that was in the buffer keeps the
+        higher of its two relevances.
         """
         listed = checked_list(recollections, "recollections", "what get_context returns")
         memories = [
             checked_instance(memory, Recollection, "one of recollections") for memory in listed
         ]
         with self.changing:
-            self.held = fed(self.held, memories, self.capacity)
+            self.held = merge_found(self.held, memories, self.capacity)
             return self.items
 
     def get_prompt_context_memories(
         self, max_memories: int = 5, max_tokens: int | None = None, min_relevance: float = 0.0
     ) -> PromptMemories:
-        """Write what is in mind as a text for a prompt, as `recalled_text` writes what is recalled.
+        """Write the buffer's memories as text for a prompt, like `recalled_text`.
 
         Args:
-            max_memories: How many at most.
-            max_tokens: What the coordinator's counter counts in the text at most; no limit if not
+            max_memories: Most memories in the text.
+            max_tokens: Most tokens in the text, by the coordinator's counter; no limit if not
                 given. The last memory is cut if it does not fit whole.
-            min_relevance: How relevant each is at least, in 0…1.
+            min_relevance: Least relevance of each memory, in 0…1.
 
         Raises:
             InvalidInputError: for an argument that makes no sense.
         """
-        return fitting(
+        return fit_prompt(
             self.held,
             max_memories=checked_limit(max_memories),
             max_tokens=checked_tokens(max_tokens),
@@ -203,7 +203,7 @@ class WorkingMemoryBuffer:
         )
 
     def clear(self) -> None:
-        """Have nothing in mind."""
+        """Empty the buffer."""
         with self.changing:
             self.held = ()
 
@@ -211,19 +211,19 @@ class WorkingMemoryBuffer:
 # Rules
 
 
-def called_up(
+def call_up(
     held: Iterable[BufferedMemory], recollections: Iterable[Recollection], capacity: int
 ) -> tuple[BufferedMemory, ...]:
-    """Return what is in mind in a new context: what it calls up, and fading what it does not."""
-    faded = (replace(buffered, relevance=buffered.relevance * FADE) for buffered in held)
+    """Return a buffer's memories in a new context: those called up, and the faded others."""
+    faded = (replace(buffered, relevance=buffered.relevance * FADE_FACTOR) for buffered in held)
     new = (BufferedMemory(memory=memory, relevance=memory.match) for memory in recollections)
-    return _best([*faded, *new], capacity)
+    return _most_relevant([*faded, *new], capacity)
 
 
-def fed(
+def merge_found(
     held: Iterable[BufferedMemory], recollections: Iterable[Recollection], capacity: int
 ) -> tuple[BufferedMemory, ...]:
-    """Return what is in mind once something else was found in the same context; nothing fades."""
+    """Return a buffer's memories once others were found in the same context; nothing fades."""
     before = list(held)
     relevances = {buffered.memory.place: buffered.relevance for buffered in before}
     new = (
@@ -232,11 +232,11 @@ def fed(
         )
         for memory in recollections
     )
-    return _best([*before, *new], capacity)
+    return _most_relevant([*before, *new], capacity)
 
 
-def _best(memories: Iterable[BufferedMemory], capacity: int) -> tuple[BufferedMemory, ...]:
-    """The most relevant, each as it is last; among equals the first by namespace and key."""
+def _most_relevant(memories: Iterable[BufferedMemory], capacity: int) -> tuple[BufferedMemory, ...]:
+    """Return the most relevant memories, each in its last form; ties by namespace and key."""
     last = {buffered.memory.place: buffered for buffered in memories}
     ordered = sorted(
         last.values(), key=lambda buffered: (-buffered.relevance, buffered.memory.place)
@@ -244,7 +244,7 @@ def _best(memories: Iterable[BufferedMemory], capacity: int) -> tuple[BufferedMe
     return tuple(ordered[:capacity])
 
 
-def fitting(
+def fit_prompt(
     held: Iterable[BufferedMemory],
     *,
     max_memories: int,
@@ -253,16 +253,16 @@ def fitting(
     count_tokens: TokenCounter,
     types: MemoryTypes,
 ) -> PromptMemories:
-    """The most relevant memories that fit, in order; the last one may be cut.
+    """Return the most relevant memories that fit, in order; the last one may be cut.
 
-    Whatever the counter, it counts no more than `max_tokens` in the text.
+    The counter never counts more than `max_tokens` in the text.
 
     Raises:
         InvalidInputError: if the counter returns no whole number of 0 or more.
     """
 
-    def grown(page: PromptMemories, buffered: BufferedMemory, content: str) -> PromptMemories:
-        """The page with one more memory."""
+    def append(page: PromptMemories, buffered: BufferedMemory, content: str) -> PromptMemories:
+        """Return the page with one more memory."""
         new = PromptMemory(memory=buffered.memory, content=content, relevance=buffered.relevance)
         memories = (*page.memories, new)
         sections: dict[str, list[Recollection]] = {}
@@ -280,17 +280,17 @@ def fitting(
         if len(page.memories) == max_memories or buffered.relevance < min_relevance:
             break
         content = buffered.memory.content
-        whole = grown(page, buffered, content)
+        whole = append(page, buffered, content)
         if max_tokens is not None and whole.tokens > max_tokens:
             ends = [piece.end() for piece in _PIECE.finditer(content)][:-1]
-            cut = partial(_beginning, content)
+            cut = partial(_cut_after, content)
             fit = bisect_right(
-                ends, max_tokens, key=lambda end: grown(page, buffered, cut(end)).tokens
+                ends, max_tokens, key=lambda end: append(page, buffered, cut(end)).tokens
             )
-            return grown(page, buffered, cut(ends[fit - 1])) if fit else page
+            return append(page, buffered, cut(ends[fit - 1])) if fit else page
         page = whole
     return page
 
 
-def _beginning(content: str, end: int) -> str:
-    return f"{content[:end]}{MARK}"
+def _cut_after(content: str, end: int) -> str:
+    return f"{content[:end]}{CUT_MARK}"

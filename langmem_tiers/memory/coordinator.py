@@ -1,4 +1,4 @@
-"""MemoryCoordinator: what an agent remembers and recalls, in a few verbs."""
+"""Coordinator of an agent's memory, and its verbs."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from langmem_tiers.postgres.flow import both
 
 
 class MemoryCoordinator(Memory):
-    """Remembers and recalls for one `MemoryContext`, over the three tiers of a store.
+    """Coordinator that remembers and recalls for one `MemoryContext`, over a store's three tiers.
 
     Every verb has an async twin with an `a` in front, and is described where its flow is made.
-    `reminders`, `learning`, `truth` and `admin` have the verbs of their kind, `state` what is going
-    on at the moment: a `ShortTermState`. The store is opened and closed by its owner; many
-    coordinators can share one.
+    `reminders`, `learning`, `truth` and `admin` have the verbs of their kind. `state` is the
+    `ShortTermState`. The owner of the store opens and closes it; many coordinators can share one.
 
     Args:
         store: A store with an index.
-        context: Who remembers and who asks.
-        types: The memory types; those built in if not given.
+        context: The context that remembers and asks.
+        types: The memory types; the built-in ones if not given.
         settings: How long a recall may take (0.5 seconds if not given), how many memories
             it returns where no `limit` is given (10 if not given), and for how many days it is
             recorded for `admin.replay` (not at all if not given).
-        policy: What a memory must have shown to be promoted; as specified if not given.
+        policy: Conditions of a promotion; those of the specification if not given.
         count_tokens: Counts the tokens of a text; LangChain's approximate counter if not
             given, or a model's own: `model.get_num_tokens`.
         reranker: A LangChain document compressor that orders the 50 best again, such as a
-            cross-encoder. What it leaves out is left out.
+            cross-encoder. Memories that it leaves out are not returned.
         weights: A file of weights fitted to one's own data (docs/recall.md); those that ship
             with the package if not given.
-        gate: How strict to be with what is to be stored; see docs/gate.md.
-        reviewers: Who scores what is to be stored, and a recall with `review`, by functions of
-            one's own or as the `review_model`; `default_reviewers()` if not given, who ask a model.
-        review_model: A chat model that reviews what is to be stored, before it is, and what is
-            recalled with `get_context(review="model")`; see docs/review.md.
-        detectors: What finds private data in it, such as `detectors("credit_card")`.
+        gate: The policy by which new memories are judged; see docs/gate.md.
+        reviewers: Reviewers that score new memories, and recalls with `review`, by functions or
+            through the `review_model`; `default_reviewers()` if not given, which ask a model.
+        review_model: A chat model that reviews memories before they are stored, and recalled ones
+            with `get_context(review="model")`; see docs/review.md.
+        detectors: Functions that find private data in memories, such as
+            `detectors("credit_card")`.
 
     Example:
         ```python

@@ -1,4 +1,4 @@
-"""The verbs that tell which run was shown what, and what came of it; LangSmith's feedback too."""
+"""Verbs that record exposures and outcomes of runs, also by LangSmith's feedback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from langmem_tiers.learn.outcome import (
     record_exposures,
 )
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.recalling import showing
+from langmem_tiers.memory.recalling import make_exposure
 from langmem_tiers.postgres.flow import Ask, Flow, map_result, unit
 
 if TYPE_CHECKING:
@@ -34,19 +34,22 @@ def record_exposure(
     run_id: str | Run,
     holdout: float | None = None,
 ) -> Flow[Recollections]:
-    """Note that a run is shown these memories, as a recall with a `run_id` does by itself.
+    """Record that a run is shown these memories, as a recall with a `run_id` does by itself.
 
-    For those who choose among what they recalled.
+    It is for callers who choose among recalled memories.
 
     Args:
-        recollections: The memories; what was recalled for the run is noted already.
+        recollections: The memories; those recalled for the run are recorded already.
         run_id: The run that they are shown to.
         holdout: The share of them that the run goes without; see `get_context`.
 
     Returns:
-        Those to show: all that are not held out.
+        The memories to show: all that are not held out.
     """
-    memories, shown_to = _recollections(recollections, memory.context), showing(run_id, holdout)
+    memories, shown_to = (
+        _checked_recollections(recollections, memory.context),
+        make_exposure(run_id, holdout),
+    )
     if shown_to is None:
         raise InvalidInputError("shown to which run? Give its run_id")
     context, now = memory.context, memory.tiered_store.flows.now
@@ -62,27 +65,27 @@ def record_outcome(
     question: str = "",
     answer: str | None = None,
 ) -> Flow[OutcomeReport]:
-    """Credit memories with what came of the run they were shown to.
+    """Credit memories with the outcome of the run they were shown to.
 
     Of each memory, the first outcome of a run counts, and no second one of the same run. A
     run is one of the context's project and user, or of any where it names none.
 
     Args:
         recollections: The memories; if not given, all that were recalled for `run_id`.
-        success: Whether the run succeeded; it has to be told.
+        success: Whether the run succeeded; required.
         run_id: The run. Without it this call counts as a run of its own, and a repeated call
             as another one.
-        question: What the run was asked; what an answer repeats of it is no sign of use.
-        answer: What the run said, or called, after it was shown the memories, as text: those that
-            it took up are credited, and of the others it is noted that they were shown. If not
-            given, all are credited.
+        question: The question to the run; words that the answer repeats from it are no sign of use.
+        answer: The text, or the calls as text, that the run made after it was shown the memories.
+            Those that it used are credited; the others are recorded as shown. If not given, all are
+            credited.
 
     Raises:
         InvalidInputError: if neither memories nor a run are given, or not how it went; nobody
             was credited.
     """
     run = checked_label(run_id, "run_id")
-    shown = None if recollections is None else _recollections(recollections, memory.context)
+    shown = None if recollections is None else _checked_recollections(recollections, memory.context)
     if shown is None and run is None:
         raise InvalidInputError(
             "an outcome of what? Give the memories that were shown, or the run_id that they "
@@ -100,18 +103,20 @@ def record_outcome(
     )
 
 
-def listed(value: Any) -> list[Any]:
-    """One thing or several, as a list."""
+def as_list(value: Any) -> list[Any]:
+    """Return one value, or a collection of them, as a list."""
     is_collection = isinstance(value, Collection | Iterator) and not isinstance(
         value, str | Mapping
     )
     return list(value) if is_collection else [value]
 
 
-def _recollections(value: Iterable[Recollection], context: MemoryContext) -> list[Recollection]:
+def _checked_recollections(
+    value: Iterable[Recollection], context: MemoryContext
+) -> list[Recollection]:
     if isinstance(value, Recollection):
         raise InvalidTypeError("recollections are a list: for one, give [memory]")
-    memories = listed(value)
+    memories = as_list(value)
     for memory in memories:
         if not isinstance(memory, Recollection):
             raise InvalidTypeError(
@@ -126,13 +131,13 @@ def _recollections(value: Iterable[Recollection], context: MemoryContext) -> lis
     return memories
 
 
-GOOD = 0.5
-"""The score from which a run counts as a success: LangSmith's thumbs are 0 and 1."""
+SUCCESS_SCORE = 0.5
+"""Least score of a success: LangSmith's thumbs are 0 and 1."""
 
 
 def by_score(feedback: Feedback) -> bool | None:
-    """Whether a score says success: from 0.5 on; None if there is no score."""
-    return None if feedback.score is None else float(feedback.score) >= GOOD
+    """Return True for a score of 0.5 or more, False for a lower one, None without a score."""
+    return None if feedback.score is None else float(feedback.score) >= SUCCESS_SCORE
 
 
 def record_feedback(
@@ -141,7 +146,7 @@ def record_feedback(
     *,
     succeeded: Callable[[Feedback], bool | None] = by_score,
 ) -> list[OutcomeReport]:
-    """Credit what traced runs were shown with what people or evaluators said of them.
+    """Credit the memories that traced runs were shown with the feedback on these runs.
 
     A recall within a graph that is traced belongs to the whole trace, so feedback on any run of
     it counts. Each trace counts once: of several pieces of feedback, the first that says anything.
@@ -149,12 +154,12 @@ def record_feedback(
     anew: what it recalled before that belongs to the first trace.
 
     Args:
-        memory: The coordinator of the tenant whose runs they are.
-        feedback: As `Client.list_feedback` returns it.
-        succeeded: What a piece of feedback says; None if nothing.
+        memory: A coordinator of the runs' tenant.
+        feedback: Feedback as `Client.list_feedback` returns it.
+        succeeded: Returns whether a piece of feedback means success; None if it says nothing.
 
     Returns:
-        What each trace credited, in the order of the feedback.
+        A report for each trace, in the order of the feedback.
 
     Raises:
         InvalidInputError: for what is no feedback, or if `succeeded` returns anything but True,
@@ -168,7 +173,7 @@ def record_feedback(
         record_feedback(memory, Client().list_feedback(run_ids=runs, feedback_key=["user_score"]))
         ```
     """
-    return memory.runner.run(_credited(memory, feedback, succeeded))
+    return memory.runner.run(_credit_feedback(memory, feedback, succeeded))
 
 
 async def arecord_feedback(
@@ -177,39 +182,39 @@ async def arecord_feedback(
     *,
     succeeded: Callable[[Feedback], bool | None] = by_score,
 ) -> list[OutcomeReport]:
-    """Credit what traced runs were shown with their feedback; see `record_feedback`.
+    """Credit the memories that traced runs were shown; see `record_feedback`.
 
-    Feedback may come from `AsyncClient.list_feedback` too. What `Client.list_feedback` returns is
-    read in a thread, as it blocks.
+    Feedback may come from `AsyncClient.list_feedback` too. That of `Client.list_feedback` is read
+    in a thread, as it blocks.
     """
-    return await memory.runner.arun(_credited(memory, feedback, succeeded))
+    return await memory.runner.arun(_credit_feedback(memory, feedback, succeeded))
 
 
-def _credited(
+def _credit_feedback(
     memory: Memory, feedback: Any, succeeded: Callable[[Feedback], bool | None]
 ) -> Flow[list[OutcomeReport]]:
-    pieces = yield Ask(partial(list, feedback), partial(_read, feedback))
+    pieces = yield Ask(partial(list, feedback), partial(_read_feedback, feedback))
     reports = []
-    for run, success in _outcomes(pieces, succeeded).items():
+    for run, success in _outcomes_by_run(pieces, succeeded).items():
         reports.append((yield from unit(record_outcome(memory, success=success, run_id=run))))
     return reports
 
 
-async def _read(feedback: Iterable[Feedback] | AsyncIterable[Feedback]) -> list[Feedback]:
+async def _read_feedback(feedback: Iterable[Feedback] | AsyncIterable[Feedback]) -> list[Feedback]:
     if isinstance(feedback, AsyncIterable):
         return [piece async for piece in feedback]
     return await asyncio.to_thread(list, feedback)
 
 
-def _outcomes(
+def _outcomes_by_run(
     feedback: Iterable[Feedback], succeeded: Callable[[Feedback], bool | None]
 ) -> dict[str, bool]:
-    """The outcome of each trace that feedback says anything of."""
+    """Return the outcome of each trace that has feedback with one."""
     if not callable(succeeded):
         raise InvalidTypeError("succeeded is a function of a piece of feedback")
     outcomes: dict[str, bool] = {}
     for piece in feedback:
-        run, success = _run(piece), succeeded(piece)
+        run, success = _run_of_feedback(piece), succeeded(piece)
         if success is not None and not isinstance(success, bool):
             raise InvalidTypeError(f"succeeded returns True, False or None, not {short(success)}")
         if success is not None and run is not None:
@@ -217,8 +222,8 @@ def _outcomes(
     return outcomes
 
 
-def _run(piece: Feedback) -> str | None:
-    """The trace that feedback is on; None for feedback on an experiment, which is on no run.
+def _run_of_feedback(piece: Feedback) -> str | None:
+    """Return the trace of a piece of feedback; None for feedback on an experiment.
 
     Raises:
         InvalidTypeError: for what is no feedback.

@@ -1,4 +1,4 @@
-"""The verbs by which something is forgotten for good, and by which that is proven."""
+"""Verbs that forget for good, and prove it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from langmem_tiers.forget.receipt import (
     verify_receipt,
 )
 from langmem_tiers.memory.administration import archive_files
-from langmem_tiers.memory.base import Memory, memory_key
-from langmem_tiers.memory.meant import key_of, meant
+from langmem_tiers.memory.base import Memory, checked_memory_key
+from langmem_tiers.memory.meant import pick_memory, resolve_key
 from langmem_tiers.postgres.flow import Flow, rows_of, without_deadline
 from langmem_tiers.store.store import TieredStore
 
@@ -32,8 +32,8 @@ Receipt_co = TypeVar("Receipt_co", covariant=True)
 Either_co = TypeVar("Either_co", covariant=True)
 
 
-class Named(TypedDict, total=False):
-    """What `forget` takes beside `plan`."""
+class ForgetTarget(TypedDict, total=False):
+    """Arguments of `forget` beside `plan`."""
 
     key: str | None
     user: str | None
@@ -42,23 +42,25 @@ class Named(TypedDict, total=False):
     checkpointer: Any
 
 
-class Forgets(Protocol[Plan_co, Receipt_co, Either_co]):
-    """The verb `forget`, which answers a plan or a receipt."""
+class ForgetVerb(Protocol[Plan_co, Receipt_co, Either_co]):
+    """Signatures of the verb `forget`, which returns a plan or a receipt."""
 
     @overload
-    def __call__(self, *, plan: Literal[True], **named: Unpack[Named]) -> Plan_co: ...
+    def __call__(self, *, plan: Literal[True], **target: Unpack[ForgetTarget]) -> Plan_co: ...
 
     @overload
-    def __call__(self, *, plan: Literal[False] = False, **named: Unpack[Named]) -> Receipt_co: ...
+    def __call__(
+        self, *, plan: Literal[False] = False, **target: Unpack[ForgetTarget]
+    ) -> Receipt_co: ...
 
     @overload
-    def __call__(self, *, plan: bool, **named: Unpack[Named]) -> Either_co: ...
+    def __call__(self, *, plan: bool, **target: Unpack[ForgetTarget]) -> Either_co: ...
 
 
-Told: TypeAlias = ForgetPlan | ForgetReceipt
+ForgetResult: TypeAlias = ForgetPlan | ForgetReceipt
 Awaited: TypeAlias = Coroutine[Any, Any, T]
-Forget: TypeAlias = Forgets[ForgetPlan, ForgetReceipt, Told]
-AForget: TypeAlias = Forgets[Awaited[ForgetPlan], Awaited[ForgetReceipt], Awaited[Told]]
+Forget: TypeAlias = ForgetVerb[ForgetPlan, ForgetReceipt, ForgetResult]
+AForget: TypeAlias = ForgetVerb[Awaited[ForgetPlan], Awaited[ForgetReceipt], Awaited[ForgetResult]]
 
 
 def forget(
@@ -70,27 +72,28 @@ def forget(
     tenant: str | None = None,
     plan: bool = False,
     checkpointer: Any = None,
-) -> Flow[Told]:
-    """Erase something with all that came from it alone, in one transaction, so that it stays gone.
+) -> Flow[ForgetResult]:
+    """Erase memories, with all derived from them alone, in one transaction, so that they stay gone.
 
-    What came from other memories as well goes if it repeats it, and is `suspect` if not. Every
-    trace goes: vectors, counters, lineage, events and what they quote, states, reminders, lines of
-    archives. No import and no archive brings it back; `store` and `put` do. What a call that was
-    broken off left to be removed is removed by the next one. docs/forgetting.md says what else to
+    A memory derived from others as well is erased if it repeats an erased one, and is `suspect` if
+    not. Every trace goes: vectors, counters, lineage, events and their quotes, states, reminders,
+    lines of archives. No import and no archive brings the content back; `store` and `put` do. The
+    next call finishes what an interrupted one left. docs/forgetting.md says what else to
     do for the data directory, the log and the backups of Postgres.
 
     Args:
-        key: Of the memory that `get` would return, or of an archived, rejected or evicted one.
-        user: A user of the tenant, with all that is that user's own, in all projects.
-        subject: A person or a thing, in all of the tenant: what was said by that speaker, has it
-            among its `entities`, or names it as a phrase in any of its words, in its place or in
-            what it waits for. Accents do not matter, endings do: the plan tells near spellings
-            (`near`), and a list of names takes them along.
+        key: The key of the memory that `get` would return, or of an archived, rejected or evicted
+            one.
+        user: A user of the tenant, with all their own memories, in all projects.
+        subject: A person or a thing, in all of the tenant: every memory of this speaker, that has
+            it among its `entities`, or that names it as a phrase in its text, its place or its
+            trigger. Accents do not matter, endings do: the plan lists near spellings (`near`), and
+            a list of names includes them.
         tenant: The context's own tenant, by its name, with everything that it has.
-        plan: Answer what would be done, and change nothing.
-        checkpointer: A LangGraph checkpointer, whose threads that are called as the sessions in
-            which it was said or shown are deleted. Without one they are named. A thread that has
-            another name than its session stays: delete it yourself.
+        plan: Return the plan, and change nothing.
+        checkpointer: A LangGraph checkpointer. Its threads with the names of the sessions in which
+            the content was said or shown are deleted. Without one, the receipt names them. A thread
+            with another name than its session stays: delete it yourself.
 
     Raises:
         FileError (archive): if an archive that may hold it cannot be read or written.
@@ -105,46 +108,46 @@ def forget(
         assert memory.admin.verify_forgotten(receipt)
         ```
     """
-    named = {"key": key, "user": user, "subject": subject, "tenant": tenant}
+    target = {"key": key, "user": user, "subject": subject, "tenant": tenant}
     checked_flag(plan, "plan")
     flows.check_checkpointer(checkpointer)
     store = memory.tiered_store
-    return forgetting(store, memory.context, named, plan=plan, checkpointer=checkpointer)
+    return forget_target(store, memory.context, target, plan=plan, checkpointer=checkpointer)
 
 
 def verify_forgotten(
     memory: Memory, receipt: ForgetReceipt | Mapping[str, Any]
 ) -> Flow[Verification]:
-    """Look whether anything is still there of what was forgotten; the answer is true if nothing is.
+    """Verify that nothing of a forgetting is left; the result is true if so.
 
-    Rows are sought by id in every table, contents and their sentences by hash in memories, events,
-    states and archives, whoever's they are.
+    Rows are searched for by id in every table, contents and their sentences by hash in memories,
+    events, states and archives of every user.
 
     Args:
-        receipt: What `forget` answered, or its `to_json()`.
+        receipt: The receipt of `forget`, or its `to_json()`.
 
     Raises:
         InvalidInputError: if this is no receipt, one of another tenant or database, or one that was
             changed since it was given.
     """
-    return verifying(memory.tiered_store, memory.context, receipt)
+    return verify_in_store(memory.tiered_store, memory.context, receipt)
 
 
-# The same, of a store that may have no index and so no coordinator.
+# Flows of a store that may have no index and so no coordinator
 
 
 @without_deadline
-def forgetting(
+def forget_target(
     store: TieredStore,
     context: MemoryContext,
-    named: Mapping[str, str | Sequence[str] | None],
+    target: Mapping[str, str | Sequence[str] | None],
     *,
     plan: bool,
     checkpointer: Any = None,
     advance: Callable[[int], object] = lambda _: None,
-) -> Flow[Told]:
-    """Forget what is named, or plan to; `advance` hears of what is done with."""
-    kind, names = _checked(named, context)
+) -> Flow[ForgetResult]:
+    """Forget the target, or plan it; call `advance` with the counts of finished rows."""
+    kind, names = _check_target(target, context)
     request = ForgetRequest(
         context=context,
         kind=kind,
@@ -156,14 +159,16 @@ def forgetting(
         checkpointer=checkpointer,
         advance=advance,
     )
-    return _forgetting(store, request, plan=plan)
+    return _forget_or_plan(store, request, plan=plan)
 
 
-def _forgetting(store: TieredStore, request: ForgetRequest, *, plan: bool) -> Flow[Told]:
-    yield from store.flows.flush()  # what was read a moment ago counts, and goes
+def _forget_or_plan(
+    store: TieredStore, request: ForgetRequest, *, plan: bool
+) -> Flow[ForgetResult]:
+    yield from store.flows.flush()  # writes pending read counts, which are erased then
     name, under = request.name, tuple[KeyMeaning, ...]()
     if request.kind == "key":
-        name, under = yield from _located(request.context, name, store.flows.moment().alive_at)
+        name, under = yield from _locate(request.context, name, store.flows.moment().alive_at)
     request = replace(request, name=name, under=under, now=store.flows.now)
     if plan:
         return (yield from flows.plan_forgetting(request))
@@ -171,18 +176,18 @@ def _forgetting(store: TieredStore, request: ForgetRequest, *, plan: bool) -> Fl
 
 
 @without_deadline
-def verifying(
+def verify_in_store(
     store: TieredStore, context: MemoryContext, receipt: ForgetReceipt | Mapping[str, Any]
 ) -> Flow[Verification]:
-    """Look whether what a receipt speaks of is gone."""
+    """Verify that nothing of a receipt's forgetting is left in a store."""
     return verify_receipt(checked_receipt(receipt), context.root, store.options, archive_files)
 
 
-def _checked(
-    named: Mapping[str, str | Sequence[str] | None], context: MemoryContext
+def _check_target(
+    target: Mapping[str, str | Sequence[str] | None], context: MemoryContext
 ) -> tuple[ForgetKind, tuple[str, ...]]:
-    """Return what is named, if it is one thing that may be asked for; a subject with all names."""
-    targets: list[tuple[Any, Any]] = [(k, name) for k, name in named.items() if name is not None]
+    """Return the kind and the names of the one target, if the context may forget it."""
+    targets: list[tuple[Any, Any]] = [(k, name) for k, name in target.items() if name is not None]
     if len(targets) != 1:
         kinds = " and ".join(k for k, _ in targets) or "nothing"
         raise InvalidInputError(
@@ -190,19 +195,19 @@ def _checked(
         )
     ((kind, name),) = targets
     if kind == "subject" and not isinstance(name, str):
-        names = [_checked_one(kind, part, context) for part in checked_strings(name, "subject")]
+        names = [_checked_name(kind, part, context) for part in checked_strings(name, "subject")]
         if not names:
             raise InvalidInputError("subject is an empty list: name one")
         return kind, tuple(dict.fromkeys(names))
-    return kind, (_checked_one(kind, name, context),)
+    return kind, (_checked_name(kind, name, context),)
 
 
-def _checked_one(kind: ForgetKind, name: object, context: MemoryContext) -> str:
-    """Return a name of what is to be forgotten, if it may be asked for."""
+def _checked_name(kind: ForgetKind, name: object, context: MemoryContext) -> str:
+    """Return a name of a target, if the context may forget it."""
     if not isinstance(name, str):
         raise InvalidTypeError(f"{kind} is a string, not {short(name)}")
     if kind == "key":
-        return memory_key(name)
+        return checked_memory_key(name)
     utf8_bytes(name, kind)
     if not name.strip() or (kind == "subject" and not all(Subject(name).names)):
         raise InvalidInputError(f"{kind} is blank: name one")
@@ -221,22 +226,22 @@ def _checked_one(kind: ForgetKind, name: object, context: MemoryContext) -> str:
     return name
 
 
-def _located(
+def _locate(
     context: MemoryContext, key: str, alive_at: datetime
 ) -> Flow[tuple[str, tuple[KeyMeaning, ...]]]:
-    """Return the key and what it means; the key of the handle, where it is one."""
-    if under := (yield from _under(context, key)):
+    """Return the key, or the key that a handle names, and the memories under it."""
+    if under := (yield from _find_under_key(context, key)):
         return key, under
-    key = yield from key_of(key, context, alive_at)
-    return key, (yield from _under(context, key))
+    key = yield from resolve_key(key, context, alive_at)
+    return key, (yield from _find_under_key(context, key))
 
 
-def _under(context: MemoryContext, key: str) -> Flow[tuple[KeyMeaning, ...]]:
-    """What a key means: what the context reaches and lives, else is archived, else is gone."""
+def _find_under_key(context: MemoryContext, key: str) -> Flow[tuple[KeyMeaning, ...]]:
+    """Return the reached memories of a key: living ones, else archived, else deleted ones."""
     rows = yield from rows_of("memories_under_key", **context.whose, key=key)
     places = [KeyMeaning(context.root, key, *row) for row in rows]
     for origin in ("lives", "archived", "gone"):
-        match = meant([each for each in places if each.origin == origin], key, context)
+        match = pick_memory([each for each in places if each.origin == origin], key, context)
         if match is not None:
             return tuple(each for each in places if each.namespace == match.namespace)
     return ()

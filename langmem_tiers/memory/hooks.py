@@ -1,4 +1,4 @@
-"""MemoryHooks: what is remembered when something happens to an agent, without its being asked."""
+"""Hooks that remember by themselves when a session, a prompt or a todo begins or ends."""
 
 from __future__ import annotations
 
@@ -37,72 +37,72 @@ from langmem_tiers.remind.triggers import At, If, Trigger
 from langmem_tiers.state.state import Task
 from langmem_tiers.state.tasks import COMPLETED, build_workflow
 
-_FIELDS: Final = {
+_KINDS: Final = {
     "event": ("type", "decision_type", "event"),
     "concept": ("category", "category", "fact"),
 }
-"""What says of which kind it is, as it is handed in and in the metadata; and what it is else."""
+"""Field of an item that has its kind, the metadata's name for it, and the default kind."""
 
-_MOST_DAYS: Final = 36_500
+_MAX_DAYS: Final = 36_500
 EXPIRE_DAYS: Final = 7.0
-"""Days after which an intention expires that names no time: our own choice."""
+"""Days after which an intention without a time expires: our own choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStart:
-    """What a session begins with."""
+    """Reminders and open intentions at the start of a session."""
 
     reminders: tuple[intentions.Reminder, ...] = ()
-    """What was raised, by priority."""
+    """Reminders that were raised, by priority."""
     pending: tuple[intentions.Intention, ...] = ()
-    """What is open, by priority; what was raised is open until it is closed."""
+    """Open intentions, by priority; a raised one is open until it is closed."""
 
     def __str__(self) -> str:
-        """Return what is open, one a line, with its priority."""
+        """Return the open intentions, one a line, with their priorities."""
         return "\n".join(map(str, self.pending))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSubmit:
-    """What became of a prompt."""
+    """Result of a prompt."""
 
     working: StoreResult
-    """As working memory."""
+    """Result of the prompt as working memory."""
     intended: StoreResult | None = None
-    """As prospective memory; None if it intends nothing, or the gate did not accept it."""
+    """Result of its intention as prospective memory; None if it has none, or the gate refused."""
     priority: intentions.Priority | None = None
     trigger: Trigger | None = None
     untimed: str | None = None
-    """Why what is intended has no time; None if it has one, or nothing is intended."""
+    """Reason that the intention has no time; None if it has one, or there is no intention."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStop:
-    """What became of a session."""
+    """Result of a session's end."""
 
     report: SessionReport
     events: tuple[StoreResult, ...] = ()
-    """Significant events, as episodic memories."""
+    """Results of significant events, as episodic memories."""
     concepts: tuple[StoreResult, ...] = ()
-    """Concepts that were handed in, as semantic memories; others are in the report."""
+    """Results of the concepts in the data, as semantic memories; others are in the report."""
 
     def __str__(self) -> str:
-        """Return how many events and concepts, then the report."""
+        """Return the counts of events and concepts, then the report."""
         events, concepts = (
             sum(result.stored for result in some) for some in (self.events, self.concepts)
         )
         return f"kept: {events} as events, {concepts} as concepts\n{self.report}"
 
 
-def told_of(value: object, what: Literal["event", "concept"]) -> list[dict[str, Any]]:
-    """Events or concepts that were handed in, once each, each of some kind.
+def parse_session_items(value: object, what: Literal["event", "concept"]) -> list[dict[str, Any]]:
+    """Return events or concepts as arguments of `store`, each once, each with a kind.
 
     Raises:
         InvalidInputError: for what is no event, or no concept.
     """
     if isinstance(value, Mapping):
         raise InvalidTypeError(f"{what}s is a list of mappings, not {short(value)}")
-    field, name, otherwise = _FIELDS[what]
+    field, name, otherwise = _KINDS[what]
     notes: dict[str, dict[str, Any]] = {}
     for item in checks.checked_list(() if value is None else value, f"{what}s", "mappings"):
         if not isinstance(item, Mapping):
@@ -117,18 +117,18 @@ def told_of(value: object, what: Literal["event", "concept"]) -> list[dict[str, 
     return list(notes.values())
 
 
-def checked_options(languages: Sequence[str], expire_days: float | None) -> dict[str, Any]:
-    """The options of `MemoryHooks` that say when what a prompt intends is raised, checked.
+def check_hook_options(languages: Sequence[str], expire_days: float | None) -> dict[str, Any]:
+    """Return the checked options of `MemoryHooks` for the time of a prompt's intention.
 
     Raises:
-        InvalidInputError: for languages that are not known, or days that are no number above 0 and
-            up to 36500.
+        InvalidInputError: for unknown languages, or days that are no number above 0 and up to
+            36500.
         MissingExtraError: for other languages than English without the extra `dates`.
     """
     named = checked_languages(languages)
     if expire_days is not None:
-        use = f"days, above 0 and up to {_MOST_DAYS}, or None for never"
-        checks.checked_number(expire_days, "expire_days", 0, _MOST_DAYS, but=(0,), use=use)
+        use = f"days, above 0 and up to {_MAX_DAYS}, or None for never"
+        checks.checked_number(expire_days, "expire_days", 0, _MAX_DAYS, but=(0,), use=use)
     return {"languages": named, "expire_days": expire_days}
 
 
@@ -142,16 +142,16 @@ def on_session_start(
     lease_seconds: float | None = None,
     run_id: str | Run | None = None,
 ) -> Flow[SessionStart]:
-    """Raise what is due, what waits for a session to start included, and list what is open.
+    """Raise due intentions and those that wait for a session's start, and list the open ones.
 
     Args:
-        query: What the session begins with, for cues.
+        query: The first text of the session, for cues.
         state: The graph's state, for predicates.
-        predicates: The functions of the state by the names that intentions know them by.
-        limit: How many of each at most, by priority.
+        predicates: Functions of the state, by the names that intentions use.
+        limit: Most reminders, and most open intentions, by priority.
         lease_seconds: How long a reminder waits to be acknowledged; see
             `MemoryCoordinator.remind`.
-        run_id: Whom it is raised for; see `MemoryCoordinator.remind`.
+        run_id: The run that they are raised for; see `MemoryCoordinator.remind`.
     """
     memory = hooks.memory
     raised = reminding.due(
@@ -171,18 +171,18 @@ def on_session_start(
 def on_user_prompt_submit(
     hooks: MemoryHooks, prompt: str, *, message_id: str | None = None, speaker: str = "user"
 ) -> Flow[PromptSubmit]:
-    """Keep a prompt as working memory, and beside it what it intends as prospective memory.
+    """Store a prompt as working memory, and its intention as prospective memory.
 
-    The prompt is a memory of type `working`, with the session in its metadata. What it intends by
-    one of the specification's keywords ("todo", "later", "need to", "plan to") is a `prospective`
-    memory, with the priority in its metadata. It is raised at the time that the prompt names, as
-    `dateparser` reads it, else when the next session starts; `untimed` says why it has no time.
-    Nothing is intended that the gate did not accept.
+    The prompt is a memory of type `working`, with the session in its metadata. One of the
+    specification's keywords ("todo", "later", "need to", "plan to") makes an intention: a
+    `prospective` memory, with the priority in its metadata. It is raised at the time that the
+    prompt names, as `dateparser` reads it, else when the next session starts; `untimed` says why it
+    has no time. A prompt that the gate did not accept has no intention.
 
     Args:
-        prompt: What the user said, verbatim.
-        message_id: An id of one's own, unique in the session: a retry stores nothing twice.
-        speaker: Who said it, where several people speak.
+        prompt: The user's words, verbatim.
+        message_id: Your own id, unique in the session: a retry stores nothing twice.
+        speaker: The speaker, if several people speak.
     """
     text, named = checked_text(prompt, "the prompt"), checks.checked_label(message_id, "message_id")
     note = {
@@ -193,11 +193,13 @@ def on_user_prompt_submit(
         "metadata": {"session_id": hooks.session_id},
         "key": None if named is None else hooks.key(named, "prompt"),
     }
-    return _submitted(hooks, note, named)
+    return _store_prompt(hooks, note, named)
 
 
-def _submitted(hooks: MemoryHooks, note: dict[str, Any], named: str | None) -> Flow[PromptSubmit]:
-    """Keep the note of a prompt, and what it intends, by the name of its message."""
+def _store_prompt(
+    hooks: MemoryHooks, note: dict[str, Any], named: str | None
+) -> Flow[PromptSubmit]:
+    """Store a prompt, and its intention, under keys of its message."""
     text, speaker = note["content"], note["speaker"]
     (working,) = yield from unit(remembering.store_many(hooks.memory, [note]))
     intention = find_intention(text)
@@ -209,7 +211,7 @@ def _submitted(hooks: MemoryHooks, note: dict[str, Any], named: str | None) -> F
     )
     trigger = timed.at or If(SESSION_STARTS)
     key = None if named is None else hooks.key(named, "intended")
-    intended = yield from _intend(hooks, intention, trigger, key, speaker)
+    intended = yield from _add_intention(hooks, intention, trigger, key, speaker)
     return PromptSubmit(
         working=working,
         intended=intended,
@@ -219,10 +221,10 @@ def _submitted(hooks: MemoryHooks, note: dict[str, Any], named: str | None) -> F
     )
 
 
-def _intend(
+def _add_intention(
     hooks: MemoryHooks, intention: PromptIntention, trigger: At | If, key: str | None, speaker: str
 ) -> Flow[StoreResult]:
-    """Intend it, once: a time that a prompt names is counted from when it came first."""
+    """Add an intention once: a repeated prompt does not move its time."""
     memory = hooks.memory
     existing: Any = None if key is None else (yield from unit(recalling.get(memory, key)))
     if existing is None:
@@ -257,30 +259,32 @@ def on_todo_write_complete(
     trust: float | None = None,
     key: str | None = None,
 ) -> Flow[StoreResult | None]:
-    """Keep the workflow of a completed todo as procedural memory; None if it is not completed.
+    """Store the workflow of a completed todo as procedural memory; return None if not completed.
 
-    It belongs to the context's user, if one is named.
+    It belongs to the context's user, if there is one.
 
     Args:
         todo_item: `content` and `status`, and if they are known `steps`, `task_type`,
             `duration` in minutes and `success` (true if not given); or a task that
             `memory.state` closed.
-        source: Who says so.
-        trust: How far it is trusted at most, from 0 to 1.
-        key: A key of one's own, under which a retry stores nothing twice.
+        source: The source of the todo.
+        trust: The highest trust in it, from 0 to 1.
+        key: Your own key, under which a retry stores nothing twice.
 
     Raises:
         InvalidInputError: for what is no todo; nothing was stored.
     """
     workflow = build_workflow(todo_item, ended=hooks.memory.tiered_store.flows.now)
-    # A todo and its steps tell what its user asked for.
+    # A todo and its steps repeat its user's request.
     personal = None if hooks.context.user_id is None else True
     origin = {"source": source, "trust": trust, "key": key, "personal": personal}
-    return _workflow_kept(hooks, None if workflow is None else {**workflow, **origin})
+    return _store_workflow(hooks, None if workflow is None else {**workflow, **origin})
 
 
-def _workflow_kept(hooks: MemoryHooks, workflow: dict[str, Any] | None) -> Flow[StoreResult | None]:
-    """Keep a workflow, if there is one."""
+def _store_workflow(
+    hooks: MemoryHooks, workflow: dict[str, Any] | None
+) -> Flow[StoreResult | None]:
+    """Store a workflow, if there is one."""
     if workflow is None:
         return None
     (result,) = yield from unit(remembering.store_many(hooks.memory, [workflow]))
@@ -288,23 +292,23 @@ def _workflow_kept(hooks: MemoryHooks, workflow: dict[str, Any] | None) -> Flow[
 
 
 def complete_task(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
-    """Keep the workflow of an active task of `memory.state`, and close it as completed.
+    """Store the workflow of an active task of `memory.state`, and close it as completed.
 
-    How long it took is known since it was started; `content`, `steps` and `success` may stand
-    in its metadata. None if it is not active.
+    Its duration counts from its start; `content`, `steps` and `success` may stand in its metadata.
+    The result is None if the task is not active.
     """
-    return _completed(hooks, checks.checked_name(task_id, "task_id"))
+    return _complete(hooks, checks.checked_name(task_id, "task_id"))
 
 
-def _completed(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
-    """Keep the workflow of a task, and close it."""
+def _complete(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
+    """Store the workflow of a task, and close the task."""
     state = hooks.memory.state
     active = yield from unit(short_term.get_active_tasks(state))
     task = next((each for each in active if each.task_id == task_id), None)
     if task is None:
         return None
     key = hooks.key(task_id, task.created_at.isoformat(), "task")
-    # Kept before it is closed: what dies between the two is repeated, under the same key.
+    # It is stored before the task is closed: a retry after a crash repeats it under the same key.
     kept = yield from on_todo_write_complete(hooks, replace(task, status=COMPLETED), key=key)
     yield from unit(short_term.close_task(state, task_id, COMPLETED))
     return kept
@@ -316,17 +320,17 @@ def on_session_stop(
     *,
     model: BaseChatModel | None = None,
 ) -> Flow[SessionStop]:
-    """Keep a session's events and concepts, consolidate it, and clear its working memory.
+    """Store a session's events and concepts, consolidate it, and clear its working memory.
 
     Significant events are `episodic` memories with a `decision_type` in their metadata, learned
     concepts `semantic` ones with a `category`. Then the session is consolidated, see
-    `MemoryCoordinator.consolidate_session`; what the user stated by its notes is lifted too, where
-    no model says what was learned. What comes from notes says so by `promoted_from`.
+    `admin.consolidate_session`; without a model, the user's statements in its notes are lifted too.
+    Memories made of notes have `promoted_from`.
 
     Args:
         session_data: `session_id`, else that of these hooks; `events`, each with a
             `description` and a `type`; `concepts`, each with a `description` and a `category`,
-            beside those that its notes state; `trust`, how far these are trusted at most.
+            beside those in its notes; `trust`, the highest trust in these.
         model: A chat model that sums the session up; see `admin.consolidate_session`.
 
     Raises:
@@ -344,9 +348,9 @@ def on_session_stop(
     if model is not None:
         structured.checked_model(model)
     named = checks.checked_label(data.get("session_id"), "session_id") or hooks.session_id
-    session = tending.session_of(hooks.memory, named)
-    events = told_of(data.get("events"), "event")
-    concepts = told_of(data.get("concepts"), "concept")
+    session = tending.checked_session(hooks.memory, named)
+    events = parse_session_items(data.get("events"), "event")
+    concepts = parse_session_items(data.get("concepts"), "concept")
     its = MemoryHooks(hooks.memory, session_id=session)
     kept = [
         {
@@ -359,27 +363,27 @@ def on_session_stop(
         for kind, notes in (("episodic", events), ("semantic", concepts))
         for note in notes
     ]
-    return _stopped(its, kept, len(events), model)
+    return _stop_session(its, kept, len(events), model)
 
 
-def _stopped(
+def _stop_session(
     hooks: MemoryHooks, kept: list[dict[str, Any]], events: int, model: BaseChatModel | None
 ) -> Flow[SessionStop]:
-    """Keep what was told of a session, the events first, and consolidate it."""
+    """Store a session's items, the events first, and consolidate it."""
     memory, session = hooks.memory, hooks.session_id
     results = (yield from unit(remembering.store_many(memory, kept))) if kept else []
-    report = yield from unit(tending.session_ended(memory, session, model, stated=True))
+    report = yield from unit(tending.end_session_of(memory, session, model, stated=True))
     return SessionStop(
         report=report, events=tuple(results[:events]), concepts=tuple(results[events:])
     )
 
 
 class MemoryHooks:
-    """What is remembered when a session starts or stops, a prompt comes, or a task is completed.
+    """Hooks that remember when a session starts or stops, a prompt comes, or a task is completed.
 
-    Every text passes the coordinator's gate, as any that is stored. Every verb has an async twin
-    with an `a` in front, raises what the coordinator raises, and can be repeated: under the same
-    names nothing is written twice. Each is described where its flow is made.
+    Every text passes the coordinator's gate. Every verb has an async twin with an `a` in front,
+    raises the coordinator's errors, and can be repeated: under the same names nothing is written
+    twice. Each is described where its flow is made.
 
     Example:
         ```python
@@ -409,17 +413,16 @@ class MemoryHooks:
         languages: Sequence[str] = LANGUAGES,
         expire_days: float | None = EXPIRE_DAYS,
     ) -> None:
-        """Stand on a coordinator.
+        """Add hooks to a coordinator.
 
         Args:
             memory: StateOwner memory it is.
             session_id: The session; the context's if not given.
             languages: The languages in which prompts name times, by the codes of `dateparser`.
-            expire_days: After how many days an intention expires of which the prompt names no
-                time; None for never.
+            expire_days: Days after which an intention without a time expires; None for never.
 
         Raises:
-            InvalidInputError: for an option that cannot be.
+            InvalidInputError: for an invalid option.
             MissingExtraError: for other languages than English without the extra `dates`.
         """
         if not isinstance(memory, MemoryCoordinator):
@@ -428,22 +431,22 @@ class MemoryHooks:
         self.session_id = (
             checks.checked_label(session_id, "session_id") or memory.context.session_id
         )
-        options = checked_options(languages, expire_days)
+        options = check_hook_options(languages, expire_days)
         self.languages: tuple[str, ...] = options["languages"]
         self.expire_days: float | None = options["expire_days"]
 
     def __repr__(self) -> str:
-        """Return whose hooks they are."""
+        """Return the coordinator and the session."""
         return f"MemoryHooks({self.memory!r}, session_id={self.session_id!r})"
 
     @property
     def context(self) -> MemoryContext:
-        """Return whose memory it is, and which session's."""
+        """Context of the coordinator, with the session of these hooks."""
         return replace(self.memory.context, session_id=self.session_id)
 
-    def key(self, *of: str) -> str:
-        """A key that is the same for the same thing of the session."""
+    def key(self, *names: str) -> str:
+        """Return a key that is the same for the same names in the session."""
         context = self.memory.context
         user = () if context.user_id is None else (context.user_id,)
-        whose = str(context.project_id), str(self.session_id), *user
-        return str(uuid5(NAMESPACE_OID, "\0".join((*whose, *of))))
+        owner = str(context.project_id), str(self.session_id), *user
+        return str(uuid5(NAMESPACE_OID, "\0".join((*owner, *names))))

@@ -1,4 +1,4 @@
-"""The verbs by which a coordinator learns: of what it is taught, of success, and of failures."""
+"""Verbs that learn from teaching, success and failures."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import Memory, checked_limit
-from langmem_tiers.memory.feedback import listed
-from langmem_tiers.memory.recalling import recall_query, showing
+from langmem_tiers.memory.feedback import as_list
+from langmem_tiers.memory.recalling import make_exposure, recall_query
 from langmem_tiers.postgres.flow import (
     Call,
     Flow,
@@ -61,9 +61,9 @@ from langmem_tiers.remember.new import NewMemory, checked_text, derive_from
 
 _log = logging.getLogger(__name__)
 Failure = BaseException | str | Signature
-"""What failed: an exception, a traceback or any text of an error, or its signature."""
-MOST_LESSONS = 100
-"""Lessons that one call returns at most."""
+"""Failure: an exception, a traceback or any text of an error, or its signature."""
+MAX_LESSONS = 100
+"""Most lessons that one call returns."""
 _UNCHANGED = StoreResult(stored=False, reason="known already, with the same evidence")
 
 
@@ -78,40 +78,40 @@ def get_lessons(
     run_id: str | Run | None = None,
     holdout: float | None = None,
 ) -> Flow[Recollections]:
-    """What was learned from these failures before, in these tools, or about what is asked.
+    """Return the lessons of these failures, of these tools, or about a query.
 
-    It looks where `get_context` does, in one ranking: what the words of `query` find counts, and
-    that a lesson is of the same failure, the more the rarer that is, of the same tool, or task, and
-    what came of it so far. What has nothing but the words matches as well as a recall's floor asks.
-    An attempt, of which nobody drew a lesson yet, is found by the same failure and by words.
+    The search covers what `get_context` covers. One ranking counts the words of `query`, the same
+    failure (the rarer, the more), the same tool or task, and the outcomes of a lesson so far. A
+    lesson found by words alone has to reach a recall's floor. An attempt without a lesson yet is
+    found by the same failure and by words.
 
     Args:
-        failures: What failed just now: exceptions, texts of errors, or signatures.
+        failures: The current failures: exceptions, texts of errors, or signatures.
         tools: The tools that failed, or are about to run.
-        query: What is about to be done; embedded, unless `approach` is given.
-        approach: Only lessons of what was tried in just this form, their `original_approach`,
-            that say to do something else, of a failure that does not pass by itself.
-        limit: Lessons at most, 0 to 100.
+        query: The task ahead; embedded, unless `approach` is given.
+        approach: Only lessons with just this `original_approach` that advise something else, of a
+            failure that does not pass by itself.
+        limit: Most lessons, 0 to 100.
         run_id: The run that the lessons are shown to; see `get_context`.
         holdout: The share of lessons that the run goes without; see `get_context`.
 
     Raises:
         InvalidInputError: for an argument that makes no sense.
     """
-    named: list[str] = listed(tools)
+    named: list[str] = as_list(tools)
     for name in named:
         checked_label(name, "a tool")
     tool = named[0] if len(named) == 1 else None
-    signed = [_signed(failure, tool) for failure in listed(failures)]
+    signed = [_to_signature(failure, tool) for failure in as_list(failures)]
     form = None if approach is None else checked_text(approach, "approach")
-    ask, shown_to = recall_query(memory, query), showing(run_id, holdout)
+    ask, shown_to = recall_query(memory, query), make_exposure(run_id, holdout)
     kinds = (REFLEXION, ATTEMPT) if approach is None else (REFLEXION,)
-    ask = replace(ask, memory_types=kinds, limit=checked_limit(limit, MOST_LESSONS))
+    ask = replace(ask, memory_types=kinds, limit=checked_limit(limit, MAX_LESSONS))
     store, moment = memory.tiered_store.flows, memory.tiered_store.flows.moment()
     recalled, rows = yield from find_lessons(
         ask, memory.reader, store, failures=signed, tools=named, approach=form
     )
-    recalling.note(memory, recalled)
+    recalling.note_recalled(memory, recalled)
     kept = yield from record_exposures(recalled, memory.context, shown_to, store.now)
     places = {(lesson.namespace, lesson.key) for lesson in kept}
     yield from store.mark_read([row for row in rows if row.place in places], moment)
@@ -119,16 +119,16 @@ def get_lessons(
 
 
 def allow(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
-    """Let a call of just this form run, as it works; the lessons that held it stay, and are shown.
+    """Allow a call of just this form, as it works; the lessons that held it stay, and are shown.
 
-    A lesson that is learned anew, from another failure of it, holds it again.
+    A lesson of another failure of the call holds it again.
 
     Args:
         approach: The call, as the `original_approach` of its lessons has it.
         tool: Its tool.
 
     Returns:
-        How many lessons held it.
+        The count of lessons that held it.
 
     Raises:
         InvalidInputError: for a tool or a call without a text; nothing was noted.
@@ -138,7 +138,7 @@ def allow(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
         checked_text(approach, "approach"),
     )
     asked = recall_query(memory, "")
-    asked = replace(asked, memory_types=(REFLEXION,), limit=MOST_LESSONS)
+    asked = replace(asked, memory_types=(REFLEXION,), limit=MAX_LESSONS)
     store = memory.tiered_store.flows
     held, _ = yield from find_lessons(
         asked, memory.reader, store, tools=[str(named)], approach=form
@@ -164,10 +164,10 @@ def store_pattern(
     source_task: str | None = None,
     source: str = "user",
 ) -> Flow[StoreResult]:
-    """Remember what worked, unless the gate refuses it; the same is stored once.
+    """Store a pattern that worked, unless the gate refuses it; the same is stored once.
 
     Args:
-        content: What worked.
+        content: The pattern.
         tags: Stored in lower case, words joined by hyphens.
         project_id: The context's if not given.
         source_task: The task it comes from.
@@ -176,7 +176,7 @@ def store_pattern(
     Raises:
         InvalidInputError: for what cannot be stored; nothing was.
     """
-    where = _where(memory, project_id)
+    where = _context_in(memory, project_id)
     task = "" if source_task is None else checked_instance(source_task, str, "source_task")
     pattern = NewMemory(
         content=content,
@@ -186,7 +186,7 @@ def store_pattern(
         source_task=source_task,
         source=source,
     )
-    return _admitted(memory, pattern, where)
+    return _admit(memory, pattern, where)
 
 
 def store_reflexion(
@@ -202,7 +202,7 @@ def store_reflexion(
     tool: str | None = None,
     source: str = "user",
 ) -> Flow[StoreResult]:
-    """Remember what a failure taught, unless the gate refuses it; the same is stored once.
+    """Store the lesson of a failure, unless the gate refuses it; the same is stored once.
 
     Args:
         task_id: The task that failed.
@@ -219,7 +219,7 @@ def store_reflexion(
     Raises:
         InvalidInputError: for a field that is empty; nothing was stored.
     """
-    where = _where(memory, project_id)
+    where = _context_in(memory, project_id)
     of_tool = None if tool is None else Signature(tool=tool, error="", template="")
     lesson = Reflexion(
         task_id=task_id,
@@ -227,21 +227,21 @@ def store_reflexion(
         failure_reason=failure_reason,
         improved_approach=improved_approach,
         tags=tuple(normalised_tags(tags)),
-        failure=of_tool if failure is None else _signed(failure, tool),
+        failure=of_tool if failure is None else _to_signature(failure, tool),
     )
-    return _admitted(memory, replace(lesson.to_memory(where), source=source), where)
+    return _admit(memory, replace(lesson.to_memory(where), source=source), where)
 
 
-def _admitted(memory: Memory, new: NewMemory, where: MemoryContext) -> Flow[StoreResult]:
+def _admit(memory: Memory, new: NewMemory, where: MemoryContext) -> Flow[StoreResult]:
     (result,) = yield from memory.pipeline.admit([new], where)
     return result
 
 
-def _where(memory: Memory, project_id: str | None) -> MemoryContext:
+def _context_in(memory: Memory, project_id: str | None) -> MemoryContext:
     return memory.context if project_id is None else replace(memory.context, project_id=project_id)
 
 
-def _signed(failure: Failure, tool: str | None) -> Signature:
+def _to_signature(failure: Failure, tool: str | None) -> Signature:
     return failure if isinstance(failure, Signature) else signature(failure, tool=tool)
 
 
@@ -253,7 +253,7 @@ def evolve(
     threshold: float = WORTH_REMEMBERING,
     extract_entities: Entities | None = None,
 ) -> Flow[StoreResult]:
-    """Remember an interaction as a learning of long_term, if it was worth it.
+    """Store an interaction as a learning of long_term, if it is worth it.
 
     Its importance is the mean of the factors that are known (docs/learning.md). The same
     interaction with the same metrics, as a retry gives it, is stored once.
@@ -262,14 +262,14 @@ def evolve(
         interaction: At least one of `content`, `asked`, `said`, `done` and `outcome`, each a
             text or a list of texts; and `context`, `platform`, `entities`, `novel_pattern`
             and `relationship_deepening`, if known.
-        success_metrics: What came of it: `engagement_rate`, `revenue_generated`, `success`,
+        success_metrics: Its results: `engagement_rate`, `revenue_generated`, `success`,
             `sentiment`, …. All of them are stored.
         threshold: The importance from which on it is stored, from 0 to 1.
         extract_entities: Finds who and what its texts are about, where it has no `entities`; if
             not given, they are the @handles, #tags and runs of capitalised words.
 
     Returns:
-        Whether it was stored, and why or why not.
+        The result, with the reason why it was stored or not.
 
     Raises:
         InvalidInputError: for an interaction that says nothing, or a metric that cannot be.
@@ -290,7 +290,7 @@ def evolve(
 def learn_skills(
     memory: Memory, trace: Trace | None = None, *, min_support: int = skills.MIN_SUPPORT
 ) -> Flow[list[StoreResult]]:
-    """Keep the trace of a run, and propose the skills that recur in the project's runs.
+    """Store the trace of a run, and propose the skills that recur in the project's runs.
 
     The newest 500 traces are looked at. A proposed skill is a memory of working with its
     steps, its support and its success rate; it is promoted like any other, once it has proven
@@ -298,7 +298,7 @@ def learn_skills(
     One that is no longer marked as `proposed` is somebody's own and stays as it is.
 
     Args:
-        trace: What a run called, and how it ended; None to look again at what is there.
+        trace: The calls of a run, and its end; None to propose from the stored traces alone.
         min_support: Runs that a sequence of calls has to succeed in.
 
     Returns:
@@ -308,14 +308,14 @@ def learn_skills(
         InvalidInputError: for a trace that is none; nothing was stored.
     """
     runs = [] if trace is None else [trace]
-    skills.skill_candidates(runs, min_support=min_support)  # refuses what is none
+    skills.skill_candidates(runs, min_support=min_support)  # refuses an invalid trace
     context = memory.context
     traces = yield from memory.gate.screening([skills.trace_memory(run, context) for run in runs])
     if traces:
         yield from memory.pipeline.remember(traces, context)
     stored: dict[str, StoreResult] = {}
-    # What was written is looked at again until nothing differs: of concurrent runs, the one that
-    # writes last has so seen the traces of all.
+    # The skills are read again until nothing differs, so that of concurrent runs the last writer
+    # has seen the traces of all.
     while True:
         moment = memory.tiered_store.flows.moment()
         (rows,) = yield Query((skills.recent_traces_call(context, moment),), commit=True)
@@ -335,68 +335,68 @@ def learn_skills(
         stored |= zip(news, results, strict=True)
 
 
-# ---- attempts, and what models draw of them: now, or in the background ------------------------
+# ---- attempts, and lessons that models draw of them: now, or in the background ----------------
 
-_KNOWN: Final = 3
-"""Lessons that a model is shown as known already, at most: our own choice."""
-_MOST: Final = 100
-"""Turns whose results are kept for a caller until they are told, the latest: our own choice."""
-_MOST_CALLERS: Final = 1_000
-"""Callers whose results are kept, the latest: our own choice."""
+_MAX_KNOWN_LESSONS: Final = 3
+"""Most lessons that a model is shown as known already: our own choice."""
+_MAX_TURNS: Final = 100
+"""Latest turns whose results are kept for a caller until they are taken: our own choice."""
+_MAX_CALLERS: Final = 1_000
+"""Latest callers whose results are kept: our own choice."""
 
 
 def reflect(
     memory: Memory, attempts: Sequence[FailedAttempt], *, model: BaseChatModel | None = None
 ) -> Flow[list[StoreResult]]:
-    """Keep failed attempts as they were; and let a model draw the lessons of them, if one is named.
+    """Store failed attempts as they were; with a model, draw lessons of them.
 
     Args:
-        attempts: What failed; each is kept once, as evidence.
-        model: A chat model that says what they teach, by one request: a lesson for each kind of
-            failure, or none. What has a lesson lives on in it.
+        attempts: The failed attempts; each is stored once, as evidence.
+        model: A chat model that draws a lesson for each kind of failure, or none, by one request.
+            An attempt with a lesson lives on in it.
 
     Returns:
-        What became of each attempt; with a model, of each lesson.
+        The result of each attempt; with a model, of each lesson.
 
     Raises:
         ModelError: if the model gave nothing usable; the attempts are kept all the same.
     """
     if isinstance(attempts, FailedAttempt):
         raise InvalidTypeError("reflect takes a list of attempts: for one, reflect([attempt])")
-    failed = listed(attempts)
+    failed = as_list(attempts)
     for attempt in failed:
         checked_instance(attempt, FailedAttempt, "an attempt")
     reflector = None if model is None else reflector_of(model)
-    kept = yield from _kept(memory, failed)
+    kept = yield from _store_attempts(memory, failed)
     if reflector is None:
         return kept
-    return (yield from _learned(memory, Experience(attempts=failed), reflector))
+    return (yield from _learn_lessons(memory, Experience(attempts=failed), reflector))
 
 
 @without_deadline
 def learn_from(
     memory: Memory, experience: Experience, reflector: Reflector
 ) -> Flow[list[StoreResult]]:
-    """Keep what of a turn is evidence by itself, and let a model draw its lessons."""
-    yield from _kept(
+    """Store a turn's attempts that are evidence by themselves, and let a model draw its lessons."""
+    yield from _store_attempts(
         memory, [attempt for attempt in experience.attempts if attempt.succeeded_with is not None]
     )
-    return (yield from _learned(memory, experience, reflector))
+    return (yield from _learn_lessons(memory, experience, reflector))
 
 
-def _kept(memory: Memory, attempts: Sequence[FailedAttempt]) -> Flow[list[StoreResult]]:
-    """Store attempts, each once, and say what became of each."""
+def _store_attempts(memory: Memory, attempts: Sequence[FailedAttempt]) -> Flow[list[StoreResult]]:
+    """Store attempts, each once; return their results."""
     context = memory.context
     own = [attempt.to_memory(context) for attempt in dict.fromkeys(attempts)]
-    # held back where what a tool said instructs its reader
+    # it quarantines attempts in which a tool's output instructs its reader
     kept = yield from memory.gate.screening(own)
     return (yield from memory.pipeline.remember(kept, context)) if kept else []
 
 
-def _learned(
+def _learn_lessons(
     memory: Memory, experience: Experience, reflector: Reflector
 ) -> Flow[list[StoreResult]]:
-    """Store the lessons that a model draws, of what it drew none before."""
+    """Store the lessons that a model draws of failures without one."""
     context, moment = memory.context, memory.tiered_store.flows.moment()
     keys = [*(kind.key(context) for kind in experience.kinds), experience.key(context)]
     before = yield from skills.read_stored_values(keys, context, moment)
@@ -406,17 +406,17 @@ def _learned(
     left = experience.without_lessons(before, context)
     if not left.teaches:
         return learned
-    known_lessons = yield from _known(memory, left)
+    known_lessons = yield from _known_lessons(memory, left)
     drawn = yield from ask_model(reflector, left, known_lessons)
-    return [*learned, *(yield from _stored(memory, left, drawn))]
+    return [*learned, *(yield from _store_lessons(memory, left, drawn))]
 
 
-def _known(memory: Memory, experience: Experience) -> Flow[list[str]]:
-    """The lessons of these failures, or about this question, that are there already."""
+def _known_lessons(memory: Memory, experience: Experience) -> Flow[list[str]]:
+    """Return the texts of stored lessons of these failures, or about this question."""
     query = experience.asked if experience.corrects or experience.failed else ""
     ask = recall_query(memory, query)
     recalled, _ = yield from find_lessons(
-        replace(ask, memory_types=(REFLEXION,), limit=_KNOWN),
+        replace(ask, memory_types=(REFLEXION,), limit=_MAX_KNOWN_LESSONS),
         memory.reader,
         memory.tiered_store.flows,
         failures=[kind.example.failure for kind in experience.kinds],
@@ -424,10 +424,10 @@ def _known(memory: Memory, experience: Experience) -> Flow[list[str]]:
     return [lesson.content for lesson in recalled]
 
 
-def _stored(
+def _store_lessons(
     memory: Memory, experience: Experience, drawn: Sequence[DrawnLesson]
 ) -> Flow[list[StoreResult]]:
-    """Store lessons with the attempts that they are of, which live on in them."""
+    """Store lessons with their attempts, which live on in them."""
     if not drawn:
         return []
     context, store = memory.context, memory.tiered_store.flows
@@ -453,7 +453,7 @@ def _stored(
 
 
 class Reflections:
-    """What models draw in the background for each caller, until it is told."""
+    """Results of background reflections, by caller, until they are taken."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -461,22 +461,22 @@ class Reflections:
         self._begun: dict[Caller, list[Future[list[StoreResult]]]] = {}
 
     def add(self, caller: Caller, future: Future[list[StoreResult]]) -> None:
-        """Keep it until what came of it is told."""
+        """Keep a reflection until its results are taken."""
         with self._lock:
             begun = self._begun.pop(caller, [])
-            ended = [reflection for reflection in begun if reflection.done()][-_MOST:]
+            ended = [reflection for reflection in begun if reflection.done()][-_MAX_TURNS:]
             self._begun[caller] = [
                 *ended,
                 *(reflection for reflection in begun if not reflection.done()),
                 future,
             ]
             idle = [other for other, begun in self._begun.items() if all(map(Future.done, begun))]
-            for oldest in idle[:-_MOST_CALLERS]:
+            for oldest in idle[:-_MAX_CALLERS]:
                 del self._begun[oldest]
-        future.add_done_callback(_ended)
+        future.add_done_callback(_log_failure)
 
     def finish(self, caller: Caller, timeout: float | None) -> bool:
-        """Wait for what is under way for a caller now, and tell whether it is done."""
+        """Wait for a caller's reflections under way; return True if all are done."""
         if timeout is not None:
             use = "a number of seconds or None"
             checked_number(timeout, "timeout", -math.inf, math.inf, use=use)
@@ -484,8 +484,8 @@ class Reflections:
             mine = list(self._begun.get(caller, ()))
         return not wait(mine, timeout).not_done
 
-    def told(self, caller: Caller) -> list[StoreResult]:
-        """Return what was learned for a caller since it was told last; if nothing was, why not."""
+    def take_results(self, caller: Caller) -> list[StoreResult]:
+        """Return a caller's results since the last call; raise the last error if there are none."""
         with self._lock:
             begun = self._begun.pop(caller, [])
             ended = [
@@ -518,16 +518,16 @@ class Reflections:
 _NOTHING_LEARNED = "nothing was learned from a turn: %s"
 
 
-def _ended(future: Future[list[StoreResult]]) -> None:
+def _log_failure(future: Future[list[StoreResult]]) -> None:
     error = None if future.cancelled() else future.exception()
     if error is not None and not isinstance(error, TieredMemoryError):
         _log.warning(_NOTHING_LEARNED, error)
 
 
-def _learning(
+def _learn_in_background(
     memory: Memory, experience: Experience, model: BaseChatModel
 ) -> Flow[list[StoreResult]]:
-    """Learn from a turn, and log why nothing was learned before anybody is told that it is over."""
+    """Learn from a turn; log an error before the future ends."""
     try:
         return (yield from learn_from(memory, experience, reflector_of(model)))
     except TieredMemoryError as error:
@@ -536,27 +536,27 @@ def _learning(
 
 
 def begin_reflection(memory: Memory, experience: Experience, model: BaseChatModel) -> None:
-    """Let a model draw the lessons of a turn in the background; nobody waits for it."""
-    future = memory.tiered_store.run_in_background(_learning(memory, experience, model))
+    """Begin to draw the lessons of a turn by a model, in the background."""
+    future = memory.tiered_store.run_in_background(_learn_in_background(memory, experience, model))
     memory.tiered_store.flows.shared.get(Reflections).add(memory.caller, future)
 
 
-def learned_lately(memory: Memory) -> list[StoreResult]:
-    """Return what models drew for this caller in the background since it was told last.
+def take_learned(memory: Memory) -> list[StoreResult]:
+    """Return the results of this caller's background reflections since the last call.
 
     Raises:
-        TieredMemoryError: if they drew nothing, as one failed; it is raised once.
+        TieredMemoryError: if there are none, as a reflection failed; it is raised once.
     """
-    return memory.tiered_store.flows.shared.get(Reflections).told(memory.caller)
+    return memory.tiered_store.flows.shared.get(Reflections).take_results(memory.caller)
 
 
 def finish_reflections(memory: Memory, timeout: float | None = None) -> Flow[bool]:
-    """Wait for the lessons that models draw in the background, and tell whether all are drawn.
+    """Wait for this caller's background reflections; return True if all are done.
 
-    Any coordinator of this caller may have begun it, such as a middleware's.
+    Any coordinator of this caller may have begun them, such as a middleware's.
 
     Args:
-        timeout: Seconds at most; as long as it takes if not given.
+        timeout: Most seconds to wait; no limit if not given.
     """
     begun = memory.tiered_store.flows.shared.get(Reflections)
     return off_loop(partial(begun.finish, memory.caller, timeout), sys.maxsize)

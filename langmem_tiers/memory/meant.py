@@ -1,4 +1,4 @@
-"""Finding the memory that a key means to a caller, and saying why there is none."""
+"""Resolution of keys: the memory that a key means in a context, or why there is none."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from langmem_tiers.recall.matching import Candidate
 _STORE_FIRST = " to derive from: store it first, in a call of its own"
 
 
-class Known(NamedTuple):
-    """Where a memory is; a row of known_keys, the columns are in this order."""
+class MemoryLocation(NamedTuple):
+    """Location of a memory: a row of the statement known_keys, with the columns in this order."""
 
     key: str
     tenant: str
@@ -30,32 +30,32 @@ class Known(NamedTuple):
 
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
-        """Its namespace and key."""
+        """Namespace and key."""
         return decode_namespace(self.tenant, self.namespace), self.key
 
 
-S = TypeVar("S", Candidate, ArchivedPlace, KeyMeaning, Known)
+S = TypeVar("S", Candidate, ArchivedPlace, KeyMeaning, MemoryLocation)
 
 
-def meant(candidates: Sequence[S], key: str, context: MemoryContext) -> S | None:
-    """The memory of that key: the context's own if it has one, else the only one it reaches.
+def pick_memory(candidates: Sequence[S], key: str, context: MemoryContext) -> S | None:
+    """Return the memory of a key: the context's own, else the only one it reaches, else None.
 
-    A memory that another project keeps is as good as not there.
+    Memories of other projects are not reached.
 
     Raises:
         InvalidInputError: if several memories elsewhere in what it reaches have the key.
     """
-    return own_or_only(reached(candidates, context), key, context)
+    return pick_own_or_only(keep_reachable(candidates, context), key, context)
 
 
-def own_or_only(candidates: Sequence[S], key: str, context: MemoryContext) -> S | None:
-    """Pick the context's own of several that have a key, else the only one there is.
+def pick_own_or_only(candidates: Sequence[S], key: str, context: MemoryContext) -> S | None:
+    """Return the context's own of several memories of a key, else the only one, else None.
 
     Raises:
         InvalidInputError: if there are several, and none is the context's own.
     """
     if any(candidate.key != key for candidate in candidates):
-        return _of_handle(candidates, key)
+        return _pick_by_handle(candidates, key)
     own = [candidate for candidate in candidates if _is_own(candidate, context)]
     if own or len(candidates) < 2:  # noqa: PLR2004 - one, or none
         return next(iter(own or candidates), None)
@@ -66,7 +66,7 @@ def own_or_only(candidates: Sequence[S], key: str, context: MemoryContext) -> S 
     )
 
 
-def _of_handle(candidates: Sequence[S], handle: str) -> S:
+def _pick_by_handle(candidates: Sequence[S], handle: str) -> S:
     """Return the only memory that has a handle.
 
     Raises:
@@ -74,14 +74,14 @@ def _of_handle(candidates: Sequence[S], handle: str) -> S:
     """
     first, *others = candidates
     if others:
-        choices = "; ".join(map(_named, candidates))
+        choices = "; ".join(map(_describe, candidates))
         raise InvalidInputError(
             f"{len(candidates)} memories have the handle {handle!r}: name one by its key: {choices}"
         )
     return first
 
 
-def _named(candidate: Candidate | ArchivedPlace | KeyMeaning | Known) -> str:
+def _describe(candidate: Candidate | ArchivedPlace | KeyMeaning | MemoryLocation) -> str:
     excerpt = (
         f" ({shorten_line(content_of(candidate.value), LINE_LENGTH)})"
         if isinstance(candidate, Candidate)
@@ -90,15 +90,15 @@ def _named(candidate: Candidate | ArchivedPlace | KeyMeaning | Known) -> str:
     return f"{candidate.key!r}{excerpt}"
 
 
-def reached(candidates: Sequence[S], context: MemoryContext) -> list[S]:
-    """Leave out memories that the context does not reach."""
+def keep_reachable(candidates: Sequence[S], context: MemoryContext) -> list[S]:
+    """Return the memories that the context reaches."""
     return [
         candidate for candidate in candidates if context.reaches(candidate.tier, candidate.place[0])
     ]
 
 
-def key_of(named: str, context: MemoryContext, alive_at: datetime) -> Flow[str]:
-    """Return the key of the memory that a handle names; what is no handle of any, as it is.
+def resolve_key(named: str, context: MemoryContext, alive_at: datetime) -> Flow[str]:
+    """Return the key of the memory that a handle names; any other text is returned unchanged.
 
     Raises:
         InvalidInputError: if several memories have that handle.
@@ -107,17 +107,17 @@ def key_of(named: str, context: MemoryContext, alive_at: datetime) -> Flow[str]:
         return named
     params = {**context.whose, "handles": [handle], "alive_at": alive_at}
     (rows,) = yield Query((Call("known_handles", params),), commit=True)
-    reachable = reached([Known(*row) for _, *row in rows], context)
-    return _of_handle(reachable, named).key if reachable else named
+    reachable = keep_reachable([MemoryLocation(*row) for _, *row in rows], context)
+    return _pick_by_handle(reachable, named).key if reachable else named
 
 
-def places_of(
+def locate_memories(
     keys: Sequence[str], context: MemoryContext, alive_at: datetime
 ) -> Flow[Mapping[str, tuple[Place, str]]]:
-    """Return where the memories of these keys are.
+    """Return the place and the key of each of these memories.
 
     Raises:
-        InvalidInputError: if none of a key is reached, or several elsewhere are.
+        InvalidInputError: if the context reaches none of a key, or several elsewhere.
     """
     whose = {**context.whose, "alive_at": alive_at}
     handles = {handle: key for key in keys if (handle := parse_handle(key))}
@@ -125,25 +125,25 @@ def places_of(
     if handles:
         calls.append(Call("known_handles", {**whose, "handles": [*handles]}))
     rows, *more = yield Query(tuple(calls), commit=True)
-    locations: dict[str, list[Known]] = {}
+    locations: dict[str, list[MemoryLocation]] = {}
     for row in rows:
-        locations.setdefault(row[0], []).append(Known(*row))
+        locations.setdefault(row[0], []).append(MemoryLocation(*row))
     by_key = frozenset(locations)
     for handle, *row in chain.from_iterable(more):
         if (key := handles[handle]) not in by_key:
-            locations.setdefault(key, []).append(Known(*row))
+            locations.setdefault(key, []).append(MemoryLocation(*row))
     places = {}
     for key in keys:
-        location = meant(locations.get(key, []), key, context)
+        location = pick_memory(locations.get(key, []), key, context)
         if location is None:
-            raise InvalidInputError((yield from why_absent(key, context, _STORE_FIRST)))
+            raise InvalidInputError((yield from explain_absence(key, context, _STORE_FIRST)))
         places[key] = Place(location.tenant, location.namespace), location.key
     return places
 
 
-def why_absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
-    """Say why no memory of that key can be had: it is archived, or there is none."""
-    archived = reached((yield from find_archived(context, key)), context)
+def explain_absence(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
+    """Return the reason that a key has no memory here: it is archived, or there is none."""
+    archived = keep_reachable((yield from find_archived(context, key)), context)
     for place in sorted(archived, key=lambda each: not _is_own(each, context)):
         return (
             f"the memory {key!r} is archived: bring it back with "
@@ -153,8 +153,8 @@ def why_absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
 
 
 def _is_own(
-    candidate: Candidate | ArchivedPlace | KeyMeaning | Known, context: MemoryContext
+    candidate: Candidate | ArchivedPlace | KeyMeaning | MemoryLocation, context: MemoryContext
 ) -> bool:
-    """Tell whether a recall in that context would look where it is."""
+    """Return True if a recall in that context would look in its namespace."""
     prefix = context.namespace(Tier(candidate.tier))
     return candidate.place[0][: len(prefix)] == prefix

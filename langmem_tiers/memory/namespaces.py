@@ -1,6 +1,6 @@
-"""The verbs of a coordinator that few agents call themselves, in four objects of their own.
+"""Namespaces of a coordinator, for verbs that few agents call themselves.
 
-`memory.reminders`, `memory.learning`, `memory.truth` and `memory.admin`.
+They are `memory.reminders`, `memory.learning`, `memory.truth` and `memory.admin`.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ P = ParamSpec("P")
 
 
 class Namespace:
-    """Verbs of one kind, of one coordinator."""
+    """Group of a coordinator's verbs."""
 
     def __init__(self, memory: Memory) -> None:
-        """Have the verbs act on this memory."""
+        """Let the verbs act on this memory."""
         self.memory, self.context, self.runner = memory, memory.context, memory.runner
 
     def __repr__(self) -> str:
-        """Whose verbs they are."""
+        """Return the coordinator and the name of the attribute."""
         return f"{self.memory!r}.{self.called}"
 
     @property
     def called(self) -> str:
-        """The attribute of a coordinator that it is."""
+        """Name of its attribute of a coordinator."""
         return type(self).__name__.lower()
 
 
@@ -51,7 +51,7 @@ def _both(
     Callable[Concatenate[Namespace, P], T],
     Callable[Concatenate[Namespace, P], Coroutine[Any, Any, T]],
 ]:
-    """The two methods of a namespace that a verb has; see `both`."""
+    """Return the blocking and the awaited method of a verb in a namespace; see `both`."""
 
     @wraps(verb)
     def flow(self: Namespace, /, *args: P.args, **options: P.kwargs) -> Flow[T]:
@@ -61,7 +61,7 @@ def _both(
 
 
 class Reminders(Namespace):
-    """What is intended, and raised when it is due; see docs/reminders.md."""
+    """Verbs of reminders: intentions that are raised when they are due; see docs/reminders.md."""
 
     add, aadd = _both(reminding.add, "tool")
     due, adue = _both(reminding.due, "tool")
@@ -73,7 +73,7 @@ class Reminders(Namespace):
 
 
 class Learning(Namespace):
-    """Lessons, outcomes, and what is promoted by them; see docs/learning.md."""
+    """Verbs of lessons, outcomes and promotions; see docs/learning.md."""
 
     reflect, areflect = _both(learning.reflect, "tool")
     finish_reflections, afinish_reflections = _both(learning.finish_reflections)
@@ -90,7 +90,7 @@ class Learning(Namespace):
 
 
 class Truth(Namespace):
-    """What turned out otherwise, and what was true when; see docs/truth.md."""
+    """Verbs that supersede, retract and restore memories, and show histories; see docs/truth.md."""
 
     supersede, asupersede = _both(truth.supersede, "tool")
     retract, aretract = _both(truth.retract, "tool")
@@ -100,7 +100,7 @@ class Truth(Namespace):
 
 
 class Admin(Namespace):
-    """What whoever runs a tenant does: audit, export, archive, quarantine, ends of sessions."""
+    """Verbs of administration: audit, export, archive, quarantine, ends of sessions."""
 
     replay, areplay = _both(recalling.replay)
     audit, aaudit = _both(administration.audit)

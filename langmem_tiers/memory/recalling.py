@@ -1,4 +1,4 @@
-"""The verbs by which a coordinator recalls, and the flows of other verbs that recall and find."""
+"""Verbs that recall, and flows by which other verbs recall and find memories."""
 
 from __future__ import annotations
 
@@ -28,8 +28,13 @@ from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, document_
 from langmem_tiers.core.vectors import PackedVector, pack
 from langmem_tiers.learn.outcome import Exposure, LearningStats, Run, read_uplifts, record_exposures
 from langmem_tiers.learn.promote import LIST_FIELDS
-from langmem_tiers.memory.base import Memory, checked_limit, memory_key
-from langmem_tiers.memory.meant import meant, own_or_only, reached, why_absent
+from langmem_tiers.memory.base import Memory, checked_limit, checked_memory_key
+from langmem_tiers.memory.meant import (
+    explain_absence,
+    keep_reachable,
+    pick_memory,
+    pick_own_or_only,
+)
 from langmem_tiers.postgres.flow import Call, Flow, Query, extend_deadline, single
 from langmem_tiers.recall import recall as recalls
 from langmem_tiers.recall.matching import Candidate, read_candidates, to_recollection
@@ -60,34 +65,34 @@ def get_context(
     holdout: float | None = None,
     **options: Unpack[RecallOptions],
 ) -> Flow[Recollections]:
-    """Recall what matters for a query, best first; an empty query gets the newest.
+    """Recall the memories that matter for a query, best first; an empty query gets the newest.
 
-    It looks in the session's short_term, the project's working and the tenant's long_term
-    memory, in one statement. What is returned counts as accessed. Where the embedding model
-    fails, words alone are sought: the log says so, and the answer's `by_words` what it failed by.
+    The search covers the session's short_term, the project's working and the tenant's long_term
+    memory, in one statement. Returned memories count as accessed. If the embedding model fails,
+    the search is by words alone: the log says so, and the answer's `by_words` has the error.
 
     Args:
         query: A question, or any text.
-        project_id: Whose working memory; the context's if not given. So `session_id`.
-        session_id: Whose short_term memory.
-        embedding: A ready vector of the query, by the store's own model; it is embedded here
-            if none is given. With an empty query, memories are sought by the vector alone.
-        run_id: The run that the memories are shown to, by a name that a retry has too. It is
-            noted what the run was shown, so that `learning.record_outcome` can credit it.
+        project_id: The project of the working memory; the context's if not given.
+        session_id: The session of the short_term memory; the context's if not given.
+        embedding: A ready vector of the query, by the store's own model; the query is embedded
+            here if none is given. With an empty query, the search is by the vector alone.
+        run_id: The run that the memories are shown to, by a name that a retry has too. The
+            exposure is recorded, so that `learning.record_outcome` can credit the memories.
         holdout: From 0 to 1: the share of memories that this run goes without, each chosen by
-            a hash of run and memory. Comparing what came of the runs with and without a
-            memory tells what it causes (see `stats`). None: 0.02 of the lessons, patterns and
-            skills that anything is known to come of, and more of one that seems to harm, from
-            12 outcomes on (docs/learning.md); 0 shows all.
-        options: What is asked for; see `RecallOptions`.
+            a hash of run and memory. The outcomes of runs with and without a memory show its
+            effect (see `stats`). None: 0.02 of the lessons, patterns and skills that have
+            outcomes, and more of one that seems to harm, from 12 outcomes on
+            (docs/learning.md); 0 shows all.
+        options: Other options of the recall; see `RecallOptions`.
 
     Raises:
-        InvalidInputError: for an argument that makes no sense; nothing was asked.
+        InvalidInputError: for an invalid argument; nothing was asked.
         DatabaseError (query_timeout): if it took longer than the settings' `query_timeout_ms`.
     """
     whose = {"project_id": project_id, "session_id": session_id}
     ask = recall_query(memory, query, embedding=embedding, **whose, **options)
-    shown_to = showing(run_id, holdout)
+    shown_to = make_exposure(run_id, holdout)
     return single(recall(memory, [ask], shown_to=shown_to))
 
 
@@ -102,12 +107,12 @@ def get_context_batch(
 ) -> Flow[list[Recollections]]:
     """Recall for many queries in one round trip, two with a `run_id`; see `get_context`."""
     asks = recall_queries(memory, queries, **options)
-    shown_to = showing(run_id, holdout)
+    shown_to = make_exposure(run_id, holdout)
     return recall(memory, asks, shown_to=shown_to)
 
 
-def showing(run_id: str | Run | None, holdout: float | None) -> Exposure | None:
-    """For which run memories are recalled, checked.
+def make_exposure(run_id: str | Run | None, holdout: float | None) -> Exposure | None:
+    """Return the exposure that a run and a hold-out name, checked; None without a run.
 
     Raises:
         InvalidInputError: for a hold-out without a run, or beyond 0…1.
@@ -128,22 +133,22 @@ def showing(run_id: str | Run | None, holdout: float | None) -> Exposure | None:
 def replay(
     memory: Memory, turn_id: str, *, profile: str | ProfileFunction | None = None
 ) -> Flow[list[Replay]]:
-    """Answer the recorded recalls of a turn again at their moment, and say what differs.
+    """Replay the recorded recalls of a turn at their moment, and return the differences.
 
-    The memories are as they were read then, whatever was written or deleted since; how near they
-    were to the question is as it was. The package, the weights, the types, the profile, the floor
-    and the re-ranker are this coordinator's, today. Nothing is written, and nothing counts as read.
+    The memories, and their distances to the question, are as they were read then, whatever was
+    written or deleted since. The package, the weights, the types, the profile, the floor and the
+    re-ranker are today's of this coordinator. Nothing is written, and nothing counts as accessed.
     Recalls are recorded with `CoordinatorSettings(recall_days=…)`.
 
     Args:
-        turn_id: The id of a turn, a `run_id`, the root of a run, or the `recall_id` of what
-            `get_context` answered.
-        profile: The profile of recalls that were ranked by one of the caller's own, which is not
-            recorded; the others go by theirs.
+        turn_id: The id of a turn, a `run_id`, the root of a run, or the `recall_id` of an answer of
+            `get_context`.
+        profile: The profile of recalls that were ranked by a function of the caller, which is not
+            recorded; the others use their own.
 
     Raises:
-        InvalidInputError: if no recall of that name is recorded that the context looks after, or a
-            profile is needed.
+        InvalidInputError: if the context covers no recorded recall of that name, or a profile is
+            needed.
 
     Example:
         ```python
@@ -164,28 +169,28 @@ def replay(
 
 
 def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Recollection | None]:
-    """A memory by its key: short_term, then working, then long_term.
+    """Return the memory of a key, from short_term, then working, then long_term; else None.
 
     The context's own memory comes first, then the only one of that key in the project's other
-    sessions or in long_term; what another project keeps is not there. It counts as accessed.
-    With `tier`, only that tier is looked in.
+    sessions or in long_term; memories of other projects are not found. The memory counts as
+    accessed. With `tier`, only that tier is searched.
 
     Raises:
         InvalidInputError: if several memories beside the context's own have the key.
     """
     store, context = memory.tiered_store.flows, memory.context
     tiers = TIERS if tier is None else (to_tier(tier),)
-    candidate = meant((yield from find_by_key(context, key, tiers, store)), key, context)
+    candidate = pick_memory((yield from find_by_key(context, key, tiers, store)), key, context)
     if candidate is None:
         return None
     yield from store.mark_read([candidate], store.moment())
     got = to_recollection(candidate, 0.0, {})
-    note(memory, [got])
+    note_recalled(memory, [got])
     return got
 
 
 def stats(memory: Memory) -> Flow[LearningStats]:
-    """What the tenant has stored, and what memories that were held out do to runs."""
+    """Return counts of the tenant's memories, and the effects of those held out of runs."""
     rows = yield from memory.tiered_store.flows.type_stats(memory.context.whose)
     uplift = yield from read_uplifts(memory.context)
     by_type: dict[str, int] = {}
@@ -202,10 +207,10 @@ def stats(memory: Memory) -> Flow[LearningStats]:
     )
 
 
-# What several verbs do
+# Flows of several verbs
 
 
-def known(
+def find_memory(
     memory: Memory,
     key: str,
     absent: ErrorCode | None = None,
@@ -214,19 +219,23 @@ def known(
 ) -> Flow[Candidate]:
     """Return the memory of that key: the context's own, else the only one it reaches.
 
-    It is sought `everywhere` in the tenant by those who look after all of it.
+    Administration searches `everywhere` in the tenant.
 
     Raises:
-        InvalidInputError: for what is no key, if it reaches none (with the code `absent`), or if it
-            reaches several elsewhere.
+        InvalidInputError: for an invalid key, if the context reaches none (with the code `absent`),
+            or if it reaches several elsewhere.
     """
     context = memory.context
-    candidates = yield from find_by_key(context, memory_key(key), TIERS, memory.tiered_store.flows)
+    candidates = yield from find_by_key(
+        context, checked_memory_key(key), TIERS, memory.tiered_store.flows
+    )
     candidate = (
-        own_or_only(candidates, key, context) if everywhere else meant(candidates, key, context)
+        pick_own_or_only(candidates, key, context)
+        if everywhere
+        else pick_memory(candidates, key, context)
     )
     if candidate is None:
-        raise InvalidInputError((yield from why_absent(key, context)), code=absent)
+        raise InvalidInputError((yield from explain_absence(key, context)), code=absent)
     return candidate
 
 
@@ -239,10 +248,10 @@ def recall(
     turn: str | None = None,
     shown_to: Exposure | None = None,
 ) -> Flow[list[Recollections]]:
-    """Recall for several questions at once; what is hidden does not count as accessed.
+    """Recall for several questions at once; hidden memories do not count as accessed.
 
-    It is noted what a run is shown; what it goes without is not returned. Where recalls are
-    recorded it is, as one of the turn or the run of that name, or of a new one.
+    Exposures of a run are recorded; memories held out of it are not returned. If the settings
+    record recalls, this one is recorded under the turn or the run of that name, or a new name.
     """
     yield from extend_deadline(len(asks))
     store, days, root = memory.tiered_store.flows, memory.settings.recall_days, None
@@ -258,14 +267,14 @@ def recall(
         asks, memory.reader, store, hidden, vectors, shown_of=shown_of, recording=recording
     )
     for answer in answers:
-        note(memory, answer)
+        note_recalled(memory, answer)
     return answers
 
 
-def standing(
+def read_current(
     memory: Memory, places: Sequence[tuple[tuple[str, ...], str]]
 ) -> Flow[list[Recollection]]:
-    """Find those that a recall could still return, in this order; it accesses none."""
+    """Return the memories that a recall could still return, in this order, without an access."""
     if not places:
         return []
     store, context = memory.tiered_store.flows, memory.context
@@ -277,54 +286,56 @@ def standing(
         **recalls.visibility(moment),
     }
     (rows,) = yield Query((Call("read_again", params),), commit=True)
-    current = reached(read_candidates(rows, store.distance), context)
+    current = keep_reachable(read_candidates(rows, store.distance), context)
     recollections = [to_recollection(candidate, 0.0, {}) for candidate in current]
-    note(memory, recollections)
+    note_recalled(memory, recollections)
     return recollections
 
 
-def looked_up(memory: Memory, asks: Sequence[RecallQuery]) -> Flow[list[Recollections]]:
-    """Return what several questions find, for rules and not for whoever asks.
+def recall_unnoticed(memory: Memory, asks: Sequence[RecallQuery]) -> Flow[list[Recollections]]:
+    """Recall for several questions on behalf of a rule, not of the caller.
 
-    None counts as read or recalled, nothing orders them anew, and it takes the time it takes.
+    The memories count neither as accessed nor as recalled; there is no re-ranker and no timeout.
     """
     reader = replace(memory.reader, reranker=None, timeout_ms=None)
     return (yield from recalls.recall(asks, reader, memory.tiered_store.flows, lambda _: True))
 
 
-def note(memory: Memory, recollections: Iterable[RecalledMemory]) -> None:
-    """Keep in mind what is recalled: whoever says it again tells nothing new."""
+def note_recalled(memory: Memory, recollections: Iterable[RecalledMemory]) -> None:
+    """Note recalled memories: the gate takes a repetition of them as nothing new."""
     memory.pipeline.lately.note(memory.caller, recollections, memory.tiered_store.flows.now)
 
 
-# What is asked for, checked at the door
+# Arguments, checked before anything is asked
 
-_OTHERS_WORDS = {
+_FOREIGN_NAMES = {
     **dict.fromkeys(
         ("k", "top_k", "max_items", "max_memories", "max_results", "n", "top_n"), "limit"
     ),
     **dict.fromkeys(("tenant", "project_id", "session_id"), "context"),
 }
-"""What others call our options, where that looks nothing like them."""
+"""Names of our options in other packages, where they look nothing alike."""
 
 
-def checked_options(options: Mapping[str, Any], bounds: Bounds = DEFAULT_BOUNDS) -> dict[str, Any]:
-    """Check the options of a recall as far as no coordinator has to be asked, as fields of one.
+def check_recall_options(
+    options: Mapping[str, Any], bounds: Bounds = DEFAULT_BOUNDS
+) -> dict[str, Any]:
+    """Check the options of a recall that need no coordinator; return them as fields of a query.
 
     Raises:
-        InvalidInputError: for one that makes no sense, or that there is not.
+        InvalidInputError: for an invalid option, or an unknown one.
     """
     names = RecallOptions.__annotations__
     if unknown := options.keys() - names.keys():
-        raise InvalidTypeError(no_option(min(unknown), [*names]))
+        raise InvalidTypeError(unknown_option_text(min(unknown), [*names]))
     fields: dict[str, Any] = {}
     for name, value in options.items():
         if value is None and name not in RECALL_DEFAULTS:
             continue
         if name == "filter":
-            fields["conditions"] = compile_filter(_among_lists(value), bounds)
+            fields["conditions"] = compile_filter(_match_list_items(value), bounds)
         elif name == "min_match":
-            fields["floor"] = floor_of(value)
+            fields["floor"] = parse_floor(value)
         else:
             check = _CHECKS.get(name)  # all else is checked as the query is made
             fields[name] = value if check is None else check(value)
@@ -340,13 +351,13 @@ def recall_query(
     embedding: Sequence[float] | None = None,
     **options: Unpack[RecallOptions],
 ) -> RecallQuery:
-    """Check the arguments of `get_context`, which says what they mean."""
+    """Return the query of checked arguments of `get_context`, which says what they mean."""
     if not isinstance(query, str):
         raise InvalidTypeError(f"a query is a string, not {type(query).__name__}")
     store = memory.tiered_store.options
     store.bounds.check_query(query)
     utf8_bytes(query, "query")
-    fields = checked_options(options, store.bounds)
+    fields = check_recall_options(options, store.bounds)
     where = memory.context
     if project_id is not None:
         where = replace(where, project_id=project_id)
@@ -357,7 +368,7 @@ def recall_query(
         names = checked_list(fields["memory_types"], "memory_types", "names")
         fields["memory_types"] = [memory.types.get(name).name for name in names]
     if "review" in fields:
-        _check_reviewed(fields["review"], memory)
+        _check_can_review(fields["review"], memory)
     limit = fields.pop("limit", None)
     if limit is None:
         limit = memory.settings.max_context_items
@@ -365,7 +376,7 @@ def recall_query(
             limit = max(limit, POOL)  # the budget says how many
     return RecallQuery(
         query=query,
-        embedding=None if embedding is None else _packed(embedding, store.index),
+        embedding=None if embedding is None else _pack_embedding(embedding, store.index),
         bounds=recall_bounds(where, tiers),
         tiers=frozenset(tiers),
         project_id=where.project_id,
@@ -375,7 +386,7 @@ def recall_query(
 
 
 def recall_queries(memory: Memory, queries: Sequence[str], **options: Any) -> list[RecallQuery]:
-    """Check the same for many queries."""
+    """Return the queries of checked arguments of `get_context_batch`."""
     if isinstance(queries, str) or not isinstance(queries, Iterable):
         raise InvalidTypeError("queries is a list of texts; for one, use get_context")
     if "embedding" in options:
@@ -384,7 +395,7 @@ def recall_queries(memory: Memory, queries: Sequence[str], **options: Any) -> li
     return [recall_query(memory, query, **options) for query in texts]
 
 
-def _packed(embedding: Sequence[float], index: IndexOptions | None) -> PackedVector:
+def _pack_embedding(embedding: Sequence[float], index: IndexOptions | None) -> PackedVector:
     if index is None or index.vector is None:
         raise InvalidInputError("this store searches by words alone: give the text instead")
     try:
@@ -405,7 +416,7 @@ def _checked_review(name: object) -> str:
     return name
 
 
-def _check_reviewed(name: str, memory: Memory) -> None:
+def _check_can_review(name: str, memory: Memory) -> None:
     if name == MODEL and memory.gate.panel is None:
         raise InvalidInputError("no model is there to review: give the coordinator a review_model")
     if name == OWN and not memory.reviewers.score_recalls:
@@ -415,23 +426,23 @@ def _check_reviewed(name: str, memory: Memory) -> None:
         )
 
 
-def no_option(name: str, names: Sequence[str]) -> str:
-    """What to say of an option that there is not."""
-    ours = _OTHERS_WORDS.get(name)
+def unknown_option_text(name: str, names: Sequence[str]) -> str:
+    """Return the message about an unknown option."""
+    ours = _FOREIGN_NAMES.get(name)
     return (
         f"there is no option {short(name)}: {suggest_name(ours if ours in names else name, names)}"
     )
 
 
-def _tiers(names: Sequence[Tier | str]) -> Sequence[Tier]:
+def _checked_tiers(names: Sequence[Tier | str]) -> Sequence[Tier]:
     chosen = tuple(to_tier(name) for name in checked_list(names, "tiers", "names"))
     if not chosen:
         raise InvalidInputError(f"no tier to look in: name one of {', '.join(TIERS)}, or none")
     return chosen
 
 
-def floor_of(value: object) -> Floor:
-    """The least match as it can be given: a number, or two, each from 0 to 1."""
+def parse_floor(value: object) -> Floor:
+    """Return the floor of a caller's least match: a number, or two, each from 0 to 1."""
     if isinstance(value, Floor):
         return value
     values = value if isinstance(value, tuple | list) else (value,)
@@ -445,8 +456,8 @@ def floor_of(value: object) -> Floor:
     return Floor(match, share_of_best) if any(numbers) else NO_FLOOR
 
 
-def _among_lists(value: Any) -> Any:
-    """A filter in which a text stands for one that a list holds, where memories have lists."""
+def _match_list_items(value: Any) -> Any:
+    """Return a filter in which a text matches an item of a field that holds a list."""
     if not isinstance(value, Mapping):
         return value
     asked = {name for name in LIST_FIELDS if isinstance(value.get(name), str)}
@@ -454,8 +465,10 @@ def _among_lists(value: Any) -> Any:
 
 
 _CHECKS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "tiers": _tiers,
+    "tiers": _checked_tiers,
     "limit": checked_limit,
-    "exclude": lambda value: frozenset(map(memory_key, checked_list(value, "exclude", "keys"))),
+    "exclude": lambda value: frozenset(
+        map(checked_memory_key, checked_list(value, "exclude", "keys"))
+    ),
     "review": _checked_review,
 }

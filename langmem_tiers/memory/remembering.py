@@ -1,4 +1,4 @@
-"""The verbs by which a coordinator remembers, and pins what is shown in every context."""
+"""Verbs that store memories, and pin those that every context shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from langmem_tiers.core.memory import Recollection, StoreResult, handle_of
 from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, document_options
 from langmem_tiers.core.reading import LINE_LENGTH, shorten_line
 from langmem_tiers.memory import recalling
-from langmem_tiers.memory.base import Memory, memory_key
+from langmem_tiers.memory.base import Memory, checked_memory_key
 from langmem_tiers.postgres.flow import Call, Flow, Query, single
 from langmem_tiers.recall.matching import read_candidates, to_recollection
 from langmem_tiers.recall.recall import recall_bounds, visibility
@@ -19,12 +19,12 @@ from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.store.ops import to_tier
 
 PINNED_TOKENS: Final = 300
-"""Tokens of all that a context has pinned: our own choice."""
-_ROUTED: Final = "memory_type"
-"""What may be None and means something: it is left to what the content says."""
-_OF_THE_GATE: Final = frozenset(("parts", "stored", "echoes", "held", "threshold"))
-"""What no caller says of a memory."""
-_OF_STORE: Final = [name for name in NewMemory.__dataclass_fields__ if name not in _OF_THE_GATE]
+"""Most tokens of a context's pins: our own choice."""
+_MAY_BE_NONE: Final = "memory_type"
+"""Argument whose None has a meaning: the type follows from the content."""
+_GATE_FIELDS: Final = frozenset(("parts", "stored", "echoes", "held", "threshold"))
+"""Fields of a new memory that only the gate sets."""
+_STORE_FIELDS: Final = [name for name in NewMemory.__dataclass_fields__ if name not in _GATE_FIELDS]
 
 
 @document_options(StoringOptions, STORING_DEFAULTS)
@@ -34,41 +34,41 @@ def store(
     memory_type: str | None = "episodic",
     **options: Unpack[StoringOptions],
 ) -> Flow[StoreResult]:
-    """Remember something, verbatim, unless the gate refuses it (docs/gate.md).
+    """Store a memory verbatim, unless the gate refuses it (docs/gate.md).
 
-    What says nothing, repeats what was recalled or is given a low score is not stored; what a
-    tool, a page or a file brings and instructs its reader is quarantined: stored, and not recalled
-    until it is released. The result says what became of it and why.
+    The gate refuses small talk, repetitions of recalled memories and texts with a low score. It
+    quarantines texts of a tool, a page or a file that instruct their reader: those are stored, and
+    not recalled until they are released. The result has the verdict and the reason.
 
     Args:
-        content: What is remembered.
+        content: The text.
         memory_type: One of the registry's: `episodic`, `semantic`, `pattern`, …; with None it
             is `episodic`.
-        options: What is known of it; see `StoringOptions`.
+        options: Other fields of the memory; see `StoringOptions`.
 
     Raises:
         InvalidInputError: for what cannot be stored; nothing was.
     """
     new = new_memory(content, memory_type=memory_type, **options)
-    return single(admitted(memory, [new]))
+    return single(admit(memory, [new]))
 
 
 def store_many(
     memory: Memory, memories: Iterable[Mapping[str, Any] | str]
 ) -> Flow[list[StoreResult]]:
-    """Remember several things in one transaction; each is a text, or `store`'s arguments.
+    """Store several memories in one transaction; each is a text, or `store`'s arguments.
 
-    A mapping may name its own `key`: storing it again then replaces it. What the gate refuses
-    is not stored, and its result says why; the others are.
+    A mapping may name its own `key`: storing it again then replaces it. A memory that the gate
+    refuses is not stored, and its result has the reason; the others are stored.
 
     Raises:
         InvalidInputError: if one of them cannot be stored; nothing was.
     """
-    return admitted(memory, new_memories(memories, memory.tiered_store.options.bounds))
+    return admit(memory, new_memories(memories, memory.tiered_store.options.bounds))
 
 
-def admitted(memory: Memory, memories: Sequence[NewMemory]) -> Flow[list[StoreResult]]:
-    """Put what was checked to the gate and store it."""
+def admit(memory: Memory, memories: Sequence[NewMemory]) -> Flow[list[StoreResult]]:
+    """Pass checked memories through the gate, and store them."""
     if any(new.pinned is True for new in memories):
         memories, _ = yield from memory.pipeline.validated(memories, memory.context)
         pins = [new.content for new in memories if new.pinned is True]
@@ -77,9 +77,9 @@ def admitted(memory: Memory, memories: Sequence[NewMemory]) -> Flow[list[StoreRe
 
 
 def pinned(memory: Memory) -> Flow[list[Recollection]]:
-    """Return what is pinned for the context's user and project, the oldest first.
+    """Return the pins of the context's user and project, the oldest first.
 
-    Nothing counts as accessed by that.
+    The call counts as no access.
     """
     store = memory.tiered_store.flows
     moment = store.moment()
@@ -94,9 +94,9 @@ def pinned(memory: Memory) -> Flow[list[Recollection]]:
 
 
 def pin(memory: Memory, key: str) -> Flow[bool]:
-    """Show a memory in every context of its user or project, before what is searched for.
+    """Pin a memory: every context of its user or project shows it before the search results.
 
-    What is pinned does not expire, and makes room for nothing. A context holds 300 tokens of pins.
+    A pinned memory does not expire and is not evicted. A context holds 300 tokens of pins.
 
     Args:
         key: The key of the memory, or its handle.
@@ -115,35 +115,35 @@ def pin(memory: Memory, key: str) -> Flow[bool]:
         print(memory.pinned())
         ```
     """
-    return _set(memory, memory_key(key), on=True)
+    return _set_pinned(memory, checked_memory_key(key), on=True)
 
 
 def unpin(memory: Memory, key: str) -> Flow[bool]:
-    """Let a pinned memory be one like any other; False if it was not pinned.
+    """Unpin a memory; return False if it was not pinned.
 
     It expires again as others of its tier do, counted from now on.
 
     Raises:
         InvalidInputError: if there is no such memory.
     """
-    return _set(memory, memory_key(key), on=False)
+    return _set_pinned(memory, checked_memory_key(key), on=False)
 
 
 def check_room(memory: Memory, content: str, *, but: str | None = None) -> Flow[None]:
-    """Check that a text has room among the pins, `but` for the one of that key, which goes.
+    """Check that a text has room among the pins, not counting the pin of the key `but`.
 
     Raises:
-        InvalidInputError: if it has not; the message names what to unpin.
+        InvalidInputError: if it has none; the message names what to unpin.
     """
     pins = [
         pinned_memory for pinned_memory in (yield from pinned(memory)) if pinned_memory.key != but
     ]
     taken = sum(memory.count_tokens(pin_.content) for pin_ in pins)
     if taken + (more := memory.count_tokens(content)) > PINNED_TOKENS:
-        raise InvalidInputError(_full(pins, taken, more))
+        raise InvalidInputError(_no_room_text(pins, taken, more))
 
 
-def _full(pins: Sequence[Recollection], taken: int, more: int) -> str:
+def _no_room_text(pins: Sequence[Recollection], taken: int, more: int) -> str:
     if not pins:
         return (
             f"a pin of {more} tokens is too long, of {PINNED_TOKENS} at most: say it in a sentence"
@@ -158,10 +158,10 @@ def _full(pins: Sequence[Recollection], taken: int, more: int) -> str:
     )
 
 
-def _set(memory: Memory, named: str, *, on: bool) -> Flow[bool]:
-    candidate = yield from recalling.known(memory, named)
+def _set_pinned(memory: Memory, named: str, *, on: bool) -> Flow[bool]:
+    candidate = yield from recalling.find_memory(memory, named)
     if on and candidate.value.get("pinned") is not True:
-        current = yield from recalling.standing(memory, [candidate.place])
+        current = yield from recalling.read_current(memory, [candidate.place])
         if not current:
             raise InvalidInputError(
                 f"the memory {candidate.key!r} is not current, and cannot be pinned: see history"
@@ -180,7 +180,7 @@ def _set(memory: Memory, named: str, *, on: bool) -> Flow[bool]:
 def new_memories(
     memories: Iterable[Mapping[str, Any] | str], bounds: Bounds = DEFAULT_BOUNDS
 ) -> list[NewMemory]:
-    """The arguments of `store_many`, each a text or a mapping of those of `store`."""
+    """Return new memories of the arguments of `store_many`: texts or mappings."""
     if isinstance(memories, str | Mapping) or not isinstance(memories, Iterable):
         raise InvalidTypeError("store_many takes a list of memories; for one, use store")
     checked = []
@@ -205,14 +205,14 @@ def new_memories(
 
 
 def new_memory(content: str = "", **fields: Any) -> NewMemory:
-    """The arguments of `store`, which says what they mean."""
+    """Return a new memory of the arguments of `store`, which says what they mean."""
     arguments: dict[str, Any] = {}
     for name, value in fields.items():
-        if name not in _OF_STORE:
+        if name not in _STORE_FIELDS:
             raise InvalidTypeError(
-                f"store takes no {short(name)}: use one of {', '.join(_OF_STORE)}"
+                f"store takes no {short(name)}: use one of {', '.join(_STORE_FIELDS)}"
             )
-        if value is not None or name == _ROUTED:
+        if value is not None or name == _MAY_BE_NONE:
             arguments[name] = value
     if "tier" in arguments:
         arguments["tier"] = to_tier(arguments["tier"])

@@ -1,4 +1,4 @@
-"""The verbs by which a coordinator intends something, and is reminded of it."""
+"""Verbs of intentions and reminders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import recalling
 from langmem_tiers.memory.base import MAX_LIMIT, Memory, checked_limit
-from langmem_tiers.memory.recalling import looked_up
+from langmem_tiers.memory.recalling import recall_unnoticed
 from langmem_tiers.memory.remembering import new_memory
 from langmem_tiers.postgres.flow import Call, Flow, Query, map_result, rows_of, single
 from langmem_tiers.recall.ranking import ABOUT, PROFILES
@@ -83,29 +83,30 @@ def add(
     key: str | None = None,
     **fields: Any,
 ) -> Flow[StoreResult]:
-    """Remember to do something: a prospective memory that `due` raises by itself.
+    """Store an intention: a prospective memory that `due` raises by itself.
 
-    Memory and intention are stored in one transaction, if the gate lets the memory pass. It
-    is a memory like any other, which lasts until thirty days after the intention was closed
-    or expired, and then as long as its tier's do. Of the triggers one is given, or none: then
-    it is raised at the next occasion.
+    Memory and intention are stored in one transaction, if the gate lets the memory pass. The
+    memory is like any other. It lasts until thirty days after the intention was closed or expired,
+    and then as long as its tier's do. The caller gives one trigger, or none: then the intention is
+    raised at the next occasion.
 
     Args:
-        content: What is to be done.
-        at: Not before this moment, with a time zone; it is told in that of the context. An `At`
-            recurs, if it says `every`.
-        cue: When a query shows it, such as "when Anna mentions the budget".
-        before_tool: Before a tool of that name runs, or a `BeforeTool` with its arguments.
-        when: When the predicate of that name holds of the graph's state.
-        topic: When a query is about it.
-        priority: `high`, `medium` or `low`; what is higher is raised first.
-        expires_at: From this moment on it is not raised any more.
-        key: A key of one's own. Intending again under it with the same trigger raises nothing
-            twice, so that a retry does no harm; with another trigger it begins anew.
+        content: The thing to do.
+        at: The moment before which it is not raised, with a time zone; reminders show it in that of
+            the context. An `At` with `every` recurs.
+        cue: A cue in a query that raises it, such as "when Anna mentions the budget".
+        before_tool: The name of a tool before whose run it is raised, or a `BeforeTool` with its
+            arguments.
+        when: The name of a predicate of the graph's state that raises it.
+        topic: True to raise it when a query is about it.
+        priority: `high`, `medium` or `low`; the highest is raised first.
+        expires_at: The moment from which on it is not raised any more.
+        key: Your own key. Adding again under it with the same trigger raises nothing twice, so that
+            a retry does no harm; with another trigger it begins anew.
         fields: Any other argument of `store`.
 
     Raises:
-        InvalidInputError: for what cannot be stored, or several triggers; nothing was stored.
+        InvalidInputError: for invalid arguments, or several triggers; nothing was stored.
 
     Example:
         ```python
@@ -120,17 +121,17 @@ def add(
         at = At(parsed_moment(at, "at"), timezone=memory.context.timezone or "UTC")
     trigger = parse_trigger(at=at, cue=cue, before_tool=before_tool, when=when, topic=about)
     level = Priority(checked_choice(priority, Priority, "priority"))
-    now, end = memory.tiered_store.flows.moment().now, _checked_end(expires_at, trigger)
+    now, end = memory.tiered_store.flows.moment().now, _parse_end(expires_at, trigger)
     metadata = {} if fields.get("metadata") is None else fields["metadata"]
     checked_mapping(metadata, "metadata", "{'for': 'Anna'}")
     # every client reads the priority there
     options = {**fields, "metadata": {**metadata, "priority": level.value}}
     new = new_memory(content, key=key, **{"memory_type": PROSPECTIVE, **options})
-    return _stored(memory, new, remembered.intention_params(trigger, level, now, end))
+    return _store_intention(memory, new, remembered.intention_params(trigger, level, now, end))
 
 
-def _stored(memory: Memory, new: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
-    """Store a memory and what is intended by it in one transaction, if the gate lets it pass."""
+def _store_intention(memory: Memory, new: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
+    """Store a memory and its intention in one transaction, if the gate lets it pass."""
     pipeline, context = memory.pipeline, memory.context
     memories, writes = yield from pipeline.validated([new], context)
     (verdict,) = yield from pipeline.screened(memories, writes, context)
@@ -143,8 +144,8 @@ def _stored(memory: Memory, new: NewMemory, intended: dict[str, Any]) -> Flow[St
     return admission_result(verdict, put, applied)
 
 
-def _checked_end(expires_at: datetime | str | None, trigger: Trigger) -> datetime | None:
-    """When an intention expires: after it can be raised, or never."""
+def _parse_end(expires_at: datetime | str | None, trigger: Trigger) -> datetime | None:
+    """Return the moment at which an intention expires, after it can be raised; None for never."""
     if expires_at is None:
         return None
     end = parsed_moment(expires_at, "expires_at")
@@ -169,30 +170,29 @@ def due(
     run_id: str | Run | None = None,
     judge: BaseChatModel | None = None,
 ) -> Flow[list[Reminder]]:
-    """Raise the intentions that are due, each at most once, by priority.
+    """Raise the due intentions, each at most once, by priority.
 
-    As it stands, a reminder is delivered when this returns: each is raised at most once, and
-    what a process that dies was just given is not raised again. With `run_id` it is, to the
-    same run alone. With `lease_seconds` it is due again after that time unless it was
-    acknowledged: acknowledged before it is shown, it is still shown at most once; after, at
-    least once.
+    By default a reminder is delivered when this returns: it is raised at most once, and not again
+    if the process dies. With `run_id`, the same run alone gets it again. With `lease_seconds` it is
+    due again after that time, unless it was acknowledged: acknowledged before it is shown, it is
+    shown at most once; after, at least once.
 
     Args:
-        query: What is asked or said, for cues and topics.
-        tool: NextTools about to run: a name, a tool call (`name` and `args`), or several.
+        query: The text of the occasion, for cues and topics.
+        tool: The tools about to run: a name, a tool call (`name` and `args`), or several.
         state: The graph's state, for predicates.
-        predicates: The functions of the state by the names that intentions know them by.
-        kinds: Raise only what has such a trigger, and has it met now: `time`, `cue`, `tool`,
-            `state`, `topic`. What was put off is raised by its time alone, if this is not given.
-        limit: How many at most.
-        lease_seconds: How long a reminder waits to be acknowledged.
-        run_id: Whom they are raised for: the same run gets the same ones alone, until closed.
+        predicates: Functions of the state, by the names that intentions use.
+        kinds: Kinds of triggers, met now, that raise an intention: `time`, `cue`, `tool`, `state`,
+            `topic`. If not given, all, and a snoozed intention is raised by its time alone.
+        limit: Most reminders.
+        lease_seconds: Seconds that a reminder waits to be acknowledged.
+        run_id: The run that they are raised for: it alone gets the same ones again, until closed.
         judge: A chat model that says which cues the query shows, of those whose names and last
             word it holds, and which topics: one request, none where there are no such. If not
             given, their words and their match say so.
 
     Raises:
-        InvalidInputError: for what cannot be asked.
+        InvalidInputError: for an invalid argument.
         ModelError: if the judge gave nothing usable; nothing was raised.
     """
     if judge is not None:
@@ -202,8 +202,8 @@ def due(
         here["now"],
         None if query is None else checked_instance(query, str, "a query").replace("\0", " "),
         () if tool is None else _tool_calls(tool),
-        _true_of(state, predicates),
-        None if kinds is None else frozenset(_names(kinds, remembered.TRIGGER_KINDS, "kind")),
+        _true_predicates(state, predicates),
+        None if kinds is None else frozenset(_as_names(kinds, remembered.TRIGGER_KINDS, "kind")),
     )
     raised = yield from remembered.raise_due(
         occasion,
@@ -211,23 +211,23 @@ def due(
         limit=checked_limit(limit),
         seconds=remembered.checked_seconds(lease_seconds),
         holder=checked_label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
-        topics=partial(topics_of, memory, occasion.query or "", here, judged=judge is not None),
+        topics=partial(find_topics, memory, occasion.query or "", here, judged=judge is not None),
         judge=judge,
     )
-    recalling.note(memory, raised)  # it has been accessed
+    recalling.note_recalled(memory, raised)  # it has been accessed
     return raised
 
 
 def acknowledge(memory: Memory, *reminders: Reminder | str) -> Flow[bool]:
-    """Say that leased reminders, or their tokens, have been delivered: none is raised again.
+    """Acknowledge leased reminders, or their tokens, as delivered: none is raised again.
 
-    False if that came too late for one: somebody else was given it since, or it was put off or
-    closed. The others are delivered. To say it again does no harm, and writes nothing.
+    Return False if it came too late for one: another caller got it since, or it was snoozed or
+    closed. The others are delivered. Acknowledging again writes nothing.
     """
-    return _acknowledged(memory, sorted({_token(reminder) for reminder in reminders}))
+    return _acknowledge(memory, sorted({_parse_token(reminder) for reminder in reminders}))
 
 
-def _acknowledged(memory: Memory, tokens: Sequence[tuple[int, int]]) -> Flow[bool]:
+def _acknowledge(memory: Memory, tokens: Sequence[tuple[int, int]]) -> Flow[bool]:
     if not tokens:
         return True
     ids, fences = zip(*tokens, strict=True)
@@ -242,8 +242,8 @@ def _acknowledged(memory: Memory, tokens: Sequence[tuple[int, int]]) -> Flow[boo
     return bool(rows[0][0] == len(tokens))
 
 
-def _token(reminder: object) -> tuple[int, int]:
-    """The id and the fence of a reminder, or of its token."""
+def _parse_token(reminder: object) -> tuple[int, int]:
+    """Return the id and the fence of a reminder, or of its token."""
     token = reminder.token if isinstance(reminder, Reminder) else reminder
     if not isinstance(token, str):
         raise InvalidTypeError(f"acknowledge a Reminder or its token, not {short(token)}")
@@ -255,19 +255,19 @@ def _token(reminder: object) -> tuple[int, int]:
 
 
 def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
-    """Put off an intention: it is not raised before `until`.
+    """Snooze an intention: it is not raised before `until`.
 
-    One that was raised is raised once more then, whatever its trigger; one that was not still
-    waits for its trigger too.
+    An intention that was raised is raised once more then, whatever its trigger. One that was not
+    still waits for its trigger too.
 
     Raises:
         InvalidInputError: if there is none of that key, it is closed, or expires before.
     """
     moment = parsed_moment(until, "until")
-    candidate = yield from recalling.known(memory, key)
-    if (yield from _changed(memory, "snooze", candidate.id, until=moment)):
+    candidate = yield from recalling.find_memory(memory, key)
+    if (yield from _update(memory, "snooze", candidate.id, until=moment)):
         return
-    row = yield from _standing(memory, candidate.id)
+    row = yield from _read_intention(memory, candidate.id)
     if row.status in remembered.OPEN_STATUSES:
         raise InvalidInputError(
             f"it expires at {row.expires_at}, and would never be raised after {moment}: "
@@ -277,7 +277,7 @@ def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
 
 
 def complete(memory: Memory, key: str) -> Flow[bool]:
-    """Say that what was intended is done; False if it was closed.
+    """Close an intention as done; return False if it was closed before.
 
     Raises:
         InvalidInputError: if there is no intention of that key.
@@ -286,7 +286,7 @@ def complete(memory: Memory, key: str) -> Flow[bool]:
 
 
 def cancel(memory: Memory, key: str) -> Flow[bool]:
-    """Say that it is not intended any more; False if it was closed.
+    """Close an intention as cancelled; return False if it was closed before.
 
     Raises:
         InvalidInputError: if there is no intention of that key.
@@ -300,16 +300,16 @@ def list_(
     *,
     limit: int = MAX_LIMIT,
 ) -> Flow[list[Intention]]:
-    """What is intended, by priority; nothing is raised by looking.
+    """Return the intentions, by priority; the call raises none.
 
     Args:
         status: `pending`, `leased`, `delivered`, `done`, `cancelled`, `expired`, or several; if
-            not given, what is open: the first three.
-        limit: How many at most.
+            not given, the open ones: the first three.
+        limit: Most intentions.
     """
     wanted: Sequence[Status] = remembered.OPEN_STATUSES
     if status is not None:
-        wanted = [Status(name) for name in _names(status, tuple(Status), "status")]
+        wanted = [Status(name) for name in _as_names(status, tuple(Status), "status")]
     stored = [stored for state in wanted for stored in remembered.STORED_STATUSES[state]]
     reading = rows_of(
         "intentions",
@@ -323,15 +323,15 @@ def list_(
 
 
 def mark_reminding(memory: Memory, key: str) -> Flow[None]:
-    """Note of what was said that a reminder was set in its turn.
+    """Mark a message's memory: a reminder was set in its turn.
 
-    The reminder is raised by itself, so what was said is recalled only if it matches as well as an
+    As the reminder is raised by itself, the message is recalled only if it matches as well as an
     intention has to.
 
     Raises:
         InvalidInputError: if there is no such memory.
     """
-    candidate = yield from recalling.known(memory, key)
+    candidate = yield from recalling.find_memory(memory, key)
     yield Query(
         (Call("mark_reminding", {"tenant": candidate.tenant, "id": candidate.id}),), commit=True
     )
@@ -339,29 +339,29 @@ def mark_reminding(memory: Memory, key: str) -> Flow[None]:
 
 def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
     """Close an intention for good, or until its next time if it recurs and is done."""
-    candidate = yield from recalling.known(memory, key)
+    candidate = yield from recalling.find_memory(memory, key)
     if status is Status.DONE:
         now = memory.tiered_store.flows.moment().now
-        standing = yield from _standing(memory, candidate.id)
+        standing = yield from _read_intention(memory, candidate.id)
         again = remembered.next_due(trigger_from_json(standing.trigger), now, standing.expires_at)
         if again is not None and standing.status in remembered.OPEN_STATUSES:
             if standing.due_at <= now:
-                yield from _changed(memory, "snooze", candidate.id, until=again)
+                yield from _update(memory, "snooze", candidate.id, until=again)
             return True
-    changed = yield from _changed(memory, "close_intention", candidate.id, status=status.value)
+    changed = yield from _update(memory, "close_intention", candidate.id, status=status.value)
     if not changed:
-        yield from _standing(memory, candidate.id)
+        yield from _read_intention(memory, candidate.id)
     return changed
 
 
-def _changed(memory: Memory, statement: str, number: int, **params: Any) -> Flow[bool]:
+def _update(memory: Memory, statement: str, number: int, **params: Any) -> Flow[bool]:
     moment = memory.tiered_store.flows.moment()
     about = {"tenant": memory.context.root, "id": number, "now": moment.now}
     return bool((yield from rows_of(statement, **about, **params)))
 
 
-class _Standing(NamedTuple):
-    """What an intention is; a row of intention, the columns are in this order."""
+class _IntentionRow(NamedTuple):
+    """Row of the statement intention, with the columns in this order."""
 
     status: Status
     expires_at: datetime | None
@@ -369,7 +369,7 @@ class _Standing(NamedTuple):
     due_at: datetime
 
 
-def _standing(memory: Memory, number: int) -> Flow[_Standing]:
+def _read_intention(memory: Memory, number: int) -> Flow[_IntentionRow]:
     moment = memory.tiered_store.flows.moment()
     about = {"tenant": memory.context.root, "id": number, "now": moment.now}
     rows = yield from rows_of("intention", **about)
@@ -379,15 +379,15 @@ def _standing(memory: Memory, number: int) -> Flow[_Standing]:
             "store(…)"
         )
     status, *others = rows[0]
-    return _Standing(Status(status), *others)
+    return _IntentionRow(Status(status), *others)
 
 
 _TOKEN: Final = re.compile(r"([0-9]+)\.([0-9]+)")
-"""The id and the fence."""
+"""Id and fence of a token."""
 
 
-def _names(value: Any, allowed: Sequence[str], what: str) -> list[str]:
-    """One of these names, or several of them."""
+def _as_names(value: Any, allowed: Sequence[str], what: str) -> list[str]:
+    """Return one name, or several, as a list, if all are allowed."""
     names = [value] if isinstance(value, str) else list(checked_list(value, what, "names"))
     for name in names:
         if not isinstance(name, str) or name not in allowed:
@@ -396,14 +396,14 @@ def _names(value: Any, allowed: Sequence[str], what: str) -> list[str]:
 
 
 def _tool_calls(tool: Any) -> tuple[NextCall, ...]:
-    """Tool calls of names, LangChain's tool calls, or several of either."""
+    """Return the next calls of a name, a LangChain tool call, or several of either."""
     tools = [tool] if isinstance(tool, str | Mapping) else tool
     if not isinstance(tools, Iterable):
         raise InvalidTypeError(f"tool is a name, a tool call or several, not {short(tool)}")
-    return tuple(map(_call, tools))
+    return tuple(map(_parse_call, tools))
 
 
-def _call(tool: Any) -> NextCall:
+def _parse_call(tool: Any) -> NextCall:
     call = {"name": tool} if isinstance(tool, str) else tool
     if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
         raise InvalidTypeError(f"a tool call is a mapping with a name and args, not {short(tool)}")
@@ -412,8 +412,8 @@ def _call(tool: Any) -> NextCall:
     return NextCall(call["name"], args if isinstance(args, Mapping) else {})
 
 
-def _true_of(state: Any, predicates: Predicates | None) -> frozenset[str]:
-    """The names of the predicates that hold of a state."""
+def _true_predicates(state: Any, predicates: Predicates | None) -> frozenset[str]:
+    """Return the names of the predicates that hold of a state."""
     if predicates is None and state is not None:
         raise InvalidInputError(
             "a state is judged by predicates: give predicates={'name': function of the state}"
@@ -429,21 +429,20 @@ def _true_of(state: Any, predicates: Predicates | None) -> frozenset[str]:
     return frozenset(true)
 
 
-_ABOUT: Final = 0.33
-"""The match from which on a text is about what is intended, of a model that is not ours: where 1 to
+_MIN_MATCH: Final = 0.33
+"""Least match of a text that is about an intention, for a model that is not ours: where 1 to
 3 turns of LoCoMo are, 17 to 37 % of the questions match the turn that answers them so well, and 0
 to 2.5 % another."""
-_SHOWS: Final = 0.35
-"""The cosine, as our own models see it, from which on a text is about what is intended
-(docs/reminders.md)."""
-_MAY_SHOW: Final = 0.25
-"""That from which on a judge is asked."""
+_MIN_COSINE: Final = 0.35
+"""Least cosine of a text that is about an intention, for our own models (docs/reminders.md)."""
+_MIN_COSINE_JUDGED: Final = 0.25
+"""Least cosine from which on a judge is asked."""
 
 
-def topics_of(
+def find_topics(
     memory: Memory, query: str, here: ScopeParams, *, judged: bool
 ) -> Flow[frozenset[str]]:
-    """What was intended that a query is about."""
+    """Return the topics of intentions that a query is about."""
     text = head_and_tail(query, QUERY_CHARACTERS)
     if not memory.local:
         near = RecallQuery(
@@ -453,8 +452,8 @@ def topics_of(
             memory_types=[PROSPECTIVE],
             profile=PROFILES["match"],
         )
-        recollections = yield from single(looked_up(memory, [near]))
-        least = ABOUT if judged else _ABOUT  # nobody knows how near is near to another model
+        recollections = yield from single(recall_unnoticed(memory, [near]))
+        least = ABOUT if judged else _MIN_MATCH  # nobody knows how near is near to another model
         return frozenset(
             Topic.from_content(recollection.content).about
             for recollection in recollections
@@ -463,5 +462,8 @@ def topics_of(
     vectors = QueryVectors()
     yield from vectors.add([text], memory.tiered_store.options)
     waiting = yield from rows_of("topics_near", **here, query=vectors.get(text), limit=POOL)
-    least, cosine = _MAY_SHOW if judged else _SHOWS, memory.tiered_store.flows.distance.cosine
+    least, cosine = (
+        _MIN_COSINE_JUDGED if judged else _MIN_COSINE,
+        memory.tiered_store.flows.distance.cosine,
+    )
     return frozenset(about for about, far in waiting if far is not None and cosine(far) >= least)

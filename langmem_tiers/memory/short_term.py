@@ -1,4 +1,4 @@
-"""Short-term state: what is going on in a session, and with an agent."""
+"""Verbs of the short-term state of a session and an agent."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from langmem_tiers.state import state as states
 from langmem_tiers.state.state import DailySpend, EmotionalState, Goal, Message, Task
 from langmem_tiers.store.store import TieredStore
 
-_KIND_OF: Final[Mapping[type[Task | Goal], str]] = {Task: states.TASK, Goal: states.GOAL}
+_KINDS: Final[Mapping[type[Task | Goal], str]] = {Task: states.TASK, Goal: states.GOAL}
 S = TypeVar("S", Task, Goal)
 
 
 def snapshot(state: ShortTermState, limit: int = 20) -> Flow[states.ShortTermSnapshot]:
-    """All that is going on, with up to `limit` messages, in one round trip."""
-    return _look(state, limit, states.KINDS)
+    """Return the whole state, with up to `limit` messages, in one round trip."""
+    return _read_snapshot(state, limit, states.KINDS)
 
 
 def add_interaction(
@@ -45,16 +45,16 @@ def add_interaction(
     *,
     message_id: str | None = None,
 ) -> Flow[Message]:
-    """Add to the session's conversation what somebody has just said, with which agent it was said.
+    """Add a message to the session's conversation, with the context's agent.
 
     A conversation keeps the last hour, and of that the newest 200 messages.
 
     Args:
-        role: Who said it, such as `user` or `assistant`.
-        content: What was said, verbatim.
-        metadata: Anything else that is JSON.
-        message_id: An id of one's own. Said again under it, as by a retry, a message is
-            replaced in its place.
+        role: The role of the speaker, such as `user` or `assistant`.
+        content: The text, verbatim.
+        metadata: Any other JSON.
+        message_id: Your own id. Another message under it, as by a retry, replaces this one in its
+            place.
 
     Raises:
         InvalidInputError: for what cannot be stored; nothing was.
@@ -80,12 +80,12 @@ def add_interaction(
 
 
 def get_recent_context(state: ShortTermState, limit: int = 20) -> Flow[list[Message]]:
-    """The session's newest messages of the last hour, oldest first; 200 at most."""
-    return map_result(_look(state, limit), lambda shown: list(shown.messages))
+    """Return the session's newest messages of the last hour, oldest first; 200 at most."""
+    return map_result(_read_snapshot(state, limit), lambda shown: list(shown.messages))
 
 
 def clear_conversation(state: ShortTermState) -> Flow[int]:
-    """Forget what was said in the session; how many messages."""
+    """Delete the messages of the session; return their count."""
     clearing = rows_of(
         "clear_messages", **state.owner.params, since=state.now - states.MESSAGE_LIFETIME
     )
@@ -103,17 +103,17 @@ def start_task(
     confidence_so_far: float | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Flow[Task]:
-    """Say that the agent is at something, until it is closed.
+    """Start a task of the agent; it lasts until it is closed.
 
     Args:
-        task_type: What kind of task.
-        task_id: An id of one's own; one that is active stays as it is, so that a retry starts
+        task_type: The kind of the task.
+        task_id: Your own id; an active task of that id stays as it is, so that a retry starts
             nothing twice. A new UUID if not given.
-        status: In a word.
-        estimated_completion: When it may be done, with a time zone.
-        worker_assigned: Who does it.
-        confidence_so_far: How sure it is to succeed, in 0…1.
-        metadata: Anything else that is JSON.
+        status: The status, in a word.
+        estimated_completion: The expected end, with a time zone.
+        worker_assigned: The worker.
+        confidence_so_far: The confidence in its success, in 0…1.
+        metadata: Any other JSON.
 
     Raises:
         InvalidInputError: for what is no task; nothing was stored.
@@ -141,7 +141,7 @@ def update_task(
     confidence_so_far: float | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Flow[Task]:
-    """Change what is given of an active task; metadata is added to what there is.
+    """Change the given fields of an active task; new metadata is merged into the old.
 
     Raises:
         InvalidInputError: if the task is not active, or for what is no task.
@@ -154,7 +154,7 @@ def update_task(
         "metadata": metadata,
     }
     changes = {field: value for field, value in fields.items() if value is not None}
-    # what is no task is refused before it is looked for
+    # an invalid task is refused before a search for it
     name = Task(task_id=task_id, task_type="any", created_at=state.now).updated(**changes).task_id
 
     def changed(before: Task | None) -> Task:
@@ -166,14 +166,14 @@ def update_task(
 
 
 def close_task(state: ShortTermState, task_id: str, status: str = "completed") -> Flow[Task | None]:
-    """Be done with a task: as it was, with its last status, or None if it was not active."""
+    """Close a task; return it with its last status, or None if it was not active."""
     name, last = checks.checked_name(task_id, "task_id"), checked_text(status, "status")
     return _close(state.owner, Task, name, last)
 
 
 def get_active_tasks(state: ShortTermState) -> Flow[list[Task]]:
-    """Return what the agent is at, in the order in which it was started."""
-    return map_result(_look(state, kinds=[states.TASK]), lambda shown: list(shown.tasks))
+    """Return the agent's open tasks, in the order in which they were started."""
+    return map_result(_read_snapshot(state, kinds=[states.TASK]), lambda shown: list(shown.tasks))
 
 
 def set_goal(
@@ -185,14 +185,14 @@ def set_goal(
     constraints: Sequence[str] = (),
     status: str = "active",
 ) -> Flow[Goal]:
-    """Say what the agent is after, until it is closed; said anew, it keeps its progress.
+    """Set a goal of the agent until it is closed; setting it again keeps its progress.
 
     Args:
-        goal_id: An id of one's own.
-        description: What is to be reached.
+        goal_id: Your own id.
+        description: The goal in words.
         priority: The goals with the highest come first.
-        constraints: What must hold on the way.
-        status: In a word.
+        constraints: Conditions that must hold on the way.
+        status: The status, in a word.
 
     Raises:
         InvalidInputError: for what is no goal; nothing was stored.
@@ -219,10 +219,10 @@ def advance_goal(
     """Add to a goal's progress, which stays in 0…1.
 
     Args:
-        goal_id: Of a goal that was set.
-        delta: How much nearer it came, from -1 to 1. Decimals add up exactly.
-        reason: Why.
-        delta_id: An id of one's own. A delta of that id counts once, as long as it is among
+        goal_id: The id of a goal that was set.
+        delta: The progress, from -1 to 1. Decimals add up exactly.
+        reason: The reason.
+        delta_id: Your own id. A delta of that id counts once, as long as it is among
             the latest 100 of the goal.
 
     Raises:
@@ -236,14 +236,14 @@ def advance_goal(
 
 
 def close_goal(state: ShortTermState, goal_id: str, status: str = "completed") -> Flow[Goal | None]:
-    """Be done with a goal: as it was, with its last status, or None if there was none."""
+    """Close a goal; return it with its last status, or None if there was none."""
     name, last = checks.checked_name(goal_id, "goal_id"), checked_text(status, "status")
     return _close(state.owner, Goal, name, last)
 
 
 def get_goals(state: ShortTermState) -> Flow[list[Goal]]:
-    """Return what the agent is after, by priority, the highest first."""
-    return map_result(_look(state, kinds=[states.GOAL]), lambda shown: list(shown.goals))
+    """Return the agent's open goals, the highest priority first."""
+    return map_result(_read_snapshot(state, kinds=[states.GOAL]), lambda shown: list(shown.goals))
 
 
 def set_emotional_state(
@@ -254,13 +254,13 @@ def set_emotional_state(
     conversation_sentiment: str | None = None,
     stress_indicators: Mapping[str, Any] | None = None,
 ) -> Flow[EmotionalState]:
-    """Say which mood the agent is in, for an hour from now.
+    """Set the agent's mood, for an hour from now.
 
     Args:
-        primary_emotion: In a word, such as `engaged`.
-        confidence_level: How sure that is, in 0…1.
-        conversation_sentiment: Such as `positive`.
-        stress_indicators: Numbers or anything else that is JSON, by name.
+        primary_emotion: The emotion in a word, such as `engaged`.
+        confidence_level: The confidence in it, in 0…1.
+        conversation_sentiment: The sentiment, such as `positive`.
+        stress_indicators: Numbers or other JSON, by name.
 
     Raises:
         InvalidInputError: for what is no mood; nothing was stored.
@@ -278,19 +278,21 @@ def set_emotional_state(
 
 
 def get_emotional_state(state: ShortTermState) -> Flow[EmotionalState | None]:
-    """The mood that the agent is in; None if it was not said within the last hour."""
-    return map_result(_look(state, kinds=[states.EMOTION]), lambda shown: shown.emotional_state)
+    """Return the agent's mood; None if none was set within the last hour."""
+    return map_result(
+        _read_snapshot(state, kinds=[states.EMOTION]), lambda shown: shown.emotional_state
+    )
 
 
 def add_spend(
     state: ShortTermState, spent: Decimal | float, *, transaction_id: str | None = None
 ) -> Flow[DailySpend]:
-    """Add to what the agent has spent today, in UTC; what that comes to.
+    """Add an amount to the agent's spend of today (UTC); return that spend.
 
     Args:
-        spent: 0 or more, with nine decimals at most. It is added up exactly, a float as what
-            it prints as.
-        transaction_id: An id of one's own: the same transaction counts once in 24 hours.
+        spent: An amount of 0 or more, with nine decimals at most. It is added exactly; a float
+            counts as what it prints as.
+        transaction_id: Your own id: the same transaction counts once in 24 hours.
 
     Raises:
         InvalidInputError: for what is no amount; nothing was added.
@@ -324,9 +326,9 @@ def _add_spend(
 
 
 def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[DailySpend]:
-    """Return what the agent has spent on a day in UTC, today if none is given.
+    """Return the agent's spend on a day (UTC), today if none is given.
 
-    A day is known for 24 hours after its last transaction; nothing was spent on any other.
+    A day is kept for 24 hours after its last transaction; the spend of any other day is 0.
     """
     now = state.now
     day = now.date() if date is None else states.parse_day(date, "date")
@@ -337,7 +339,7 @@ def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[
     )
 
 
-def _look(
+def _read_snapshot(
     state: ShortTermState, limit: int = 0, kinds: Sequence[str] = ()
 ) -> Flow[states.ShortTermSnapshot]:
     most = checks.checked_whole(limit, "limit", 0, states.MAX_MESSAGES)
@@ -346,19 +348,19 @@ def _look(
 
 def _change(
     owner: states.StateOwner,
-    kind_of: type[S],
+    state_class: type[S],
     name: str,
     rule: Callable[[S | None], S],
     now: dt.datetime,
 ) -> Flow[S]:
-    """Turn a state into what a rule makes of it; nobody else changes one of its kind meanwhile."""
-    kind = _KIND_OF[kind_of]
+    """Replace a state by the result of a rule, under a lock on the owner's states of its kind."""
+    kind = _KINDS[state_class]
     lock = owner.call("lock_states", kind=kind)
     reading = owner.call("one_state", kind=kind, name=name, now=now)
 
     def changed() -> Flow[S]:
         _, rows = yield Query((lock, reading))
-        before = states.state_from_rows(kind_of, rows)
+        before = states.state_from_rows(state_class, rows)
         after = rule(before)
         if after != before:
             yield Query((owner.put(kind, name, states.state_to_json(after), now),), commit=True)
@@ -367,25 +369,27 @@ def _change(
     return retry_on_conflict(changed)
 
 
-def _close(owner: states.StateOwner, kind_of: type[S], name: str, status: str) -> Flow[S | None]:
-    """Remove a state: as it was, with its last status, or None if there was none."""
-    kind = _KIND_OF[kind_of]
+def _close(
+    owner: states.StateOwner, state_class: type[S], name: str, status: str
+) -> Flow[S | None]:
+    """Delete a state; return it with its last status, or None if there was none."""
+    kind = _KINDS[state_class]
     lock, closing = (
         owner.call("lock_states", kind=kind),
         owner.call("close_state", kind=kind, name=name),
     )
     _, rows = yield Query((lock, closing), commit=True)
-    return kind_of(**{**rows[0][0], "status": status}) if rows else None
+    return state_class(**{**rows[0][0], "status": status}) if rows else None
 
 
 class ShortTermState:
-    """The conversation of a session, and an agent's tasks, goals, mood and spend.
+    """Conversation of a session, and an agent's tasks, goals, mood and spend.
 
     A coordinator has one, as `memory.state`. A conversation belongs to the context's session,
-    everything else to its agent, in whatever project and session that is; where no name is given,
-    to the session or the agent without one. Each read is one indexed statement, without a model,
-    and each change is one transaction. Every verb has an async twin, and is described where its
-    flow is made.
+    everything else to its agent, in every project and session. Without a session or an agent in the
+    context, the state belongs to the unnamed one. Each read is one indexed statement, without a
+    model, and each change is one transaction. Every verb has an async twin, and is described where
+    its flow is made.
 
     Example:
         ```python
@@ -418,19 +422,19 @@ class ShortTermState:
     get_daily_spend, aget_daily_spend = both(get_daily_spend)
 
     def __init__(self, store: TieredStore, context: MemoryContext) -> None:
-        """Stand on a store; `context` says whose state it is."""
+        """Open the state of a context in a store."""
         self.context, self.runner = context, store
 
     def __repr__(self) -> str:
-        """Return whose state it is."""
+        """Return the class and the context."""
         return f"ShortTermState({self.context!r})"
 
     @property
     def now(self) -> dt.datetime:
-        """Return what time it is in UTC, by the store's clock."""
+        """Time in UTC, by the store's clock."""
         return self.runner.flows.now.astimezone(dt.UTC)
 
     @cached_property
     def owner(self) -> states.StateOwner:
-        """Return the owner of the state, as the database names them."""
+        """Owner of the state, as the database names it."""
         return states.StateOwner.from_context(self.context, self.runner.options.bounds)

@@ -1,4 +1,4 @@
-"""The verbs by which memory is tended: a session's end, its notes, and what the gate held back."""
+"""Verbs for ends of sessions, their notes, and quarantined memories."""
 
 from __future__ import annotations
 
@@ -38,41 +38,40 @@ from langmem_tiers.store.write import Write
 
 
 class SessionNote(NamedTuple):
-    """What a session noted: a memory of type `working`."""
+    """Note of a session: a memory of type `working`."""
 
     key: str
     content: str
     at: datetime
-    """When it happened, or was noted."""
+    """Time at which it happened, or was noted."""
     state: str | None
-    """None is current."""
+    """State of the memory; None is current."""
     value: Mapping[str, Any]
-    """The whole stored value."""
+    """Whole stored value."""
 
 
 def consolidate_session(
     memory: Memory, session_id: str | None = None, *, model: BaseChatModel | None = None
 ) -> Flow[SessionReport]:
-    """End a session: keep what it noted, and clear its notes, the memories of type `working`.
+    """End a session: lift its notes, digest them, and clear them (memories of type `working`).
 
-    A note is lifted that is pinned, that somebody told to be important (0.7 or more), or that was
-    recalled in more than one turn: it becomes a `semantic` memory of the project. The rest is left
-    as it is told in the digest: all notes, in their own words and order and with their times, in
-    one `episodic` memory; beyond 8,000 characters it goes on in another one. What else of the
-    session is in short_term moves to working. All of it is one transaction, and done again it
-    changes nothing.
+    A note is lifted if it is pinned, if it was stored as important (0.7 or more), or if it was
+    recalled in more than one turn: it becomes a `semantic` memory of the project. The digest is one
+    `episodic` memory of all notes, verbatim, in order and with their times; beyond 8,000 characters
+    it goes on in another one. The session's other memories in short_term move to working. All of it
+    is one transaction, and repeating it changes nothing.
 
-    It is the session of the context's project, or of all if it names none. Of a user's session it
-    is what that user noted, and what is shared.
+    It ends the session of the context's project, or of all projects if it names none. With a user,
+    it covers the notes of that user and shared ones.
 
     Args:
         session_id: The session; the context's if not given.
         model: A chat model that adds a summary to the digest, and says what was learned.
-            Everything it says names the notes it comes from. It also reads what was said in the
-            session and stays (`episodic`, with a speaker), once.
+            Each of its statements names its notes. It also reads the session's conversation once
+            (`episodic`, with a speaker), which stays.
 
     Raises:
-        ConflictError: if somebody kept on noting meanwhile; nothing was changed.
+        ConflictError: if others kept adding notes meanwhile; nothing was changed.
         InvalidInputError: if no session is named.
         ModelError: if the model gave nothing usable; nothing was changed.
 
@@ -87,24 +86,24 @@ def consolidate_session(
             print(memory.admin.consolidate_session())
         ```
     """
-    return session_ended(memory, session_id, model)
+    return end_session_of(memory, session_id, model)
 
 
-def session_ended(
+def end_session_of(
     memory: Memory, session_id: str | None, model: BaseChatModel | None, *, stated: bool = False
 ) -> Flow[SessionReport]:
-    """End a session; what the user `stated` is lifted too, if the hook of specifications asks."""
+    """End a session; with `stated`, as the hook asks, lift the user's statements too."""
     summariser = None if model is None else summariser_of(model)
-    ending = _ending(memory, session_id)._replace(summariser=summariser, stated=stated)
-    yield from memory.tiered_store.flows.flush()  # what was read a moment ago counts
+    ending = _make_ending(memory, session_id)._replace(summariser=summariser, stated=stated)
+    yield from memory.tiered_store.flows.flush()  # recent reads count
     yield from memory.tiered_store.flows.refresh_state()
     return (yield from end_session(ending))
 
 
 def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[SessionNote]]:
-    """What a session has noted so far, in order; nothing counts as accessed by looking.
+    """Return the notes of a session so far, in order; the call counts as no access.
 
-    It is the session of the context's project, or of all if it names none.
+    They are notes of the context's project, or of all projects if it names none.
 
     Args:
         session_id: The session; the context's if not given.
@@ -112,15 +111,15 @@ def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[Se
     Raises:
         InvalidInputError: if no session is named.
     """
-    notes = yield from read_notes(_ending(memory, session_id))
+    notes = yield from read_notes(_make_ending(memory, session_id))
     return [
         SessionNote(note.key, note.content, note.happened_at, note.state, note.value)
         for note in notes
     ]
 
 
-def session_of(memory: Memory, session_id: str | None) -> str:
-    """Return the session that is named, else the context's.
+def checked_session(memory: Memory, session_id: str | None) -> str:
+    """Return this session, else the context's.
 
     Raises:
         InvalidInputError: if neither names one.
@@ -131,8 +130,8 @@ def session_of(memory: Memory, session_id: str | None) -> str:
     return session
 
 
-def _ending(memory: Memory, session_id: str | None) -> EndedSession:
-    session = session_of(memory, session_id)
+def _make_ending(memory: Memory, session_id: str | None) -> EndedSession:
+    session = checked_session(memory, session_id)
     project = memory.context.project_id
     own = replace(memory.context, session_id=session).places(Tier.SHORT_TERM)
     moment = memory.tiered_store.flows.moment()
@@ -152,10 +151,10 @@ def _ending(memory: Memory, session_id: str | None) -> EndedSession:
 
 
 def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
-    """Delete a session's memories of type `working`, in whatever tier; how many.
+    """Delete a session's memories of type `working`, in every tier; return their count.
 
-    Of the context's project, or of all if it names none. The working tier is not touched
-    otherwise.
+    They are those of the context's project, or of all if it names none. The call changes nothing
+    else in the working tier.
     """
     checked_name(session_id, "session_id")
     tenant = memory.context.root
@@ -174,15 +173,15 @@ def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
 def list_quarantined(
     memory: Memory, *, limit: int = 100, after: Quarantined | None = None, own: bool = False
 ) -> Flow[list[Quarantined]]:
-    """What of the project is stored and not recalled, oldest first, and why.
+    """Return the project's quarantined memories, oldest first, each with its reason.
 
-    It is what the context's project keeps, and what is everybody's in the tenant; of a context
-    that names no project, all of the tenant. So are `release`, `reject` and `decisions`.
+    They are those of the context's project and those shared in the tenant; without a project, all
+    of the tenant. `release`, `reject` and `decisions` cover the same.
 
     Args:
-        limit: Memories at most, 0 to 1,000.
+        limit: Most memories, 0 to 1,000.
         after: The last one of the page before; the oldest come first if not given.
-        own: Only what a recall in this context would see, if it were released.
+        own: Only memories that a recall in this context would see after a release.
 
     Example:
         ```python
@@ -204,10 +203,10 @@ def list_quarantined(
 def release(
     memory: Memory, key: str, *, reason: str, version: datetime | None = None
 ) -> Flow[Released]:
-    """Let a quarantined memory be recalled, trusted just as much as its type needs.
+    """Release a quarantined memory: it can be recalled, with the least trust that its type needs.
 
-    Nothing else raises the trust in a memory. What was derived from it, or what it lives on in,
-    stays quarantined until it is released itself.
+    Nothing else raises the trust in a memory. Memories derived from it or merged with it stay
+    quarantined until they are released themselves.
 
     Args:
         key: Of the memory.
@@ -219,8 +218,8 @@ def release(
         InvalidInputError: if several beside the context's own have the key.
         ConflictError: if it was written since that version; nothing was done.
     """
-    why, seen = checked_text(reason, "reason"), _version(version)
-    located = yield from _meant(memory, key)
+    why, seen = checked_text(reason, "reason"), _checked_version(version)
+    located = yield from _find_quarantined(memory, key)
     policy = memory.gate.policy.trust
     options, moment = memory.tiered_store.options, memory.tiered_store.flows.moment()
     return (
@@ -229,7 +228,7 @@ def release(
 
 
 def reject(memory: Memory, key: str, *, reason: str, version: datetime | None = None) -> Flow[str]:
-    """Delete a quarantined memory; the event that says why, which `history` shows.
+    """Delete a quarantined memory; return the id of the event with the reason, for `history`.
 
     Args:
         key: Of the memory.
@@ -241,19 +240,19 @@ def reject(memory: Memory, key: str, *, reason: str, version: datetime | None = 
         InvalidInputError: if several beside the context's own have the key.
         ConflictError: if it was written since that version; nothing was done.
     """
-    why, seen = checked_text(reason, "reason"), _version(version)
-    located = yield from _meant(memory, key)
+    why, seen = checked_text(reason, "reason"), _checked_version(version)
+    located = yield from _find_quarantined(memory, key)
     options, moment = memory.tiered_store.options, memory.tiered_store.flows.moment()
     return (yield from quarantine.reject_memory(located, why, options, moment, version=seen))
 
 
 def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, Ruling]]:
-    """What somebody decided first of what was quarantined, each since that moment, by `id`.
+    """Return the first decision on each quarantined memory since its moment, by `id`.
 
-    What nobody has decided is left out.
+    Memories without a decision are left out.
 
     Args:
-        since: For each `id`, from when on: its `quarantined_at`, as a rule.
+        since: The moment for each `id`: its `quarantined_at`, as a rule.
 
     Raises:
         InvalidInputError: for anything but ids and moments with a time zone.
@@ -271,14 +270,14 @@ def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, R
     return quarantine.list_decisions(memory.context, moments)
 
 
-def _version(value: datetime | None) -> datetime | None:
+def _checked_version(value: datetime | None) -> datetime | None:
     what = "the version that list_quarantined told"
     return None if value is None else checked_instance(value, datetime, what)
 
 
-def _meant(memory: Memory, key: str) -> Flow[Located]:
+def _find_quarantined(memory: Memory, key: str) -> Flow[Located]:
     context = memory.context
-    candidate = yield from recalling.known(
+    candidate = yield from recalling.find_memory(
         memory, key, "not_quarantined", everywhere=context.project_id is None
     )
     return Located(Place(candidate.tenant, candidate.namespace), candidate.key, candidate.id)

@@ -1,8 +1,8 @@
-"""The verbs by which what is remembered turns out otherwise: superseded, retracted, restored.
+"""Verbs that supersede, retract and restore memories, show histories, and revise.
 
-`revise` asks a chat model that is named what a user's message takes back or corrects, in one
-request. What it is less sure of than `CONFIDENT` counts as neither, and so does what the user only
-quotes or pastes: it is not shown to the model.
+`revise` asks a chat model, in one request, what a user's message retracts or corrects. An act of
+less confidence than `MIN_CONFIDENCE` counts as neither. Quotes in the message are not shown to the
+model.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from langmem_tiers.core.reading import head_and_tail, separate_characters
 from langmem_tiers.core.structured import make_askers
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.memory import recalling
-from langmem_tiers.memory.base import Memory, memory_key
-from langmem_tiers.memory.recalling import looked_up, recall_query
+from langmem_tiers.memory.base import Memory, checked_memory_key
+from langmem_tiers.memory.recalling import recall_query, recall_unnoticed
 from langmem_tiers.memory.remembering import store
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import escape_fences
@@ -40,10 +40,11 @@ from langmem_tiers.remember.new import checked_text
 
 
 def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
-    """Say that a memory was true until another one began to be; the move, for `rollback`.
+    """Supersede a memory by a newer one; return the move, for `rollback`.
 
-    It leaves recall where that one begins: at its `valid_from`, else when it happened or was
-    recorded. `get_context(as_of=…)` finds it for any moment before.
+    The older one is true until the newer one begins: at its `valid_from`, else when it happened or
+    was recorded. Recall leaves it out from then on. `get_context(as_of=…)` finds it for any moment
+    before.
 
     Args:
         key: Of the older memory.
@@ -53,58 +54,58 @@ def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
         InvalidInputError: if there is no such memory, either is not current, or the newer one
             began before the older.
     """
-    older, newer = memory_key(key), memory_key(by)
-    old = yield from recalling.known(memory, older)
-    new = yield from recalling.known(memory, newer)
-    return (yield from truth.supersede_memory(old, new, _revising(memory)))
+    older, newer = checked_memory_key(key), checked_memory_key(by)
+    old = yield from recalling.find_memory(memory, older)
+    new = yield from recalling.find_memory(memory, newer)
+    return (yield from truth.supersede_memory(old, new, _make_context(memory)))
 
 
 def retract(memory: Memory, key: str, *, reason: str, answers: bool = False) -> Flow[Retraction]:
-    """Say that what a memory holds never was so.
+    """Retract a memory: it was never true.
 
-    It leaves recall, and with it all that came from it, directly or not: what was derived
-    from it, and what it was promoted, merged or generalised to. That is `suspect`, and so is
-    whatever is derived from it later. It is one transaction. Done again it changes nothing.
+    It leaves recall, and so do all memories that came from it, directly or not: those derived from
+    it, and those that it was promoted, merged or generalised to. They are `suspect`, and so is any
+    memory derived from it later. It is one transaction; repeating it changes nothing.
 
     Args:
         key: Of the memory.
         reason: Why, for its history.
-        answers: Count what an assistant answered to it among what came from it: right after it in
-            its session, and wherever it repeats no more than words of it.
+        answers: Also count an assistant's answers to it: those right after it in its session, and
+            any that only repeat its words.
 
     Raises:
         InvalidInputError: if there is no such memory.
     """
     why, whole = checked_text(reason, "reason"), checked_flag(answers, "answers")
-    candidate = yield from recalling.known(memory, key)
-    return (yield from truth.retract_memory(candidate, why, _revising(memory), answers=whole))
+    candidate = yield from recalling.find_memory(memory, key)
+    return (yield from truth.retract_memory(candidate, why, _make_context(memory), answers=whole))
 
 
 def restore(memory: Memory, key: str) -> Flow[Restoration]:
     """Undo the retraction of a memory.
 
-    The tables are then as they were before: what came from it is what it was, unless
-    something else that it came from is retracted too.
+    The tables are then as they were before. Memories derived from it are current again, unless
+    another of their sources is retracted too.
 
     Raises:
         InvalidInputError: if there is no such memory, it is not retracted, or it is suspect
             on account of another one.
     """
-    candidate = yield from recalling.known(memory, key)
-    return (yield from truth.restore_memory(candidate, _revising(memory)))
+    candidate = yield from recalling.find_memory(memory, key)
+    return (yield from truth.restore_memory(candidate, _make_context(memory)))
 
 
 def history(memory: Memory, key: str) -> Flow[History]:
-    """What a memory superseded and was superseded by, and what was done to it.
+    """Return a memory's history: its predecessors and successors, and the events.
 
-    Of what was rejected or made room it says that, and why.
+    For a rejected or evicted memory it has that event, with its reason.
 
     Raises:
         InvalidInputError: if there is no such memory, and was none.
     """
-    utf8_bytes(memory_key(key), "key")
+    utf8_bytes(checked_memory_key(key), "key")
     try:
-        candidate = yield from recalling.known(memory, key)
+        candidate = yield from recalling.find_memory(memory, key)
     except InvalidInputError:
         gone = yield from truth.read_deleted_history(key, memory.context)
         if gone is None:
@@ -113,7 +114,7 @@ def history(memory: Memory, key: str) -> Flow[History]:
     return (yield from truth.read_history(candidate, memory.context))
 
 
-def _revising(memory: Memory) -> RevisionContext:
+def _make_context(memory: Memory) -> RevisionContext:
     return RevisionContext(
         memory.context, memory.tiered_store.options, memory.tiered_store.flows.now
     )
@@ -121,39 +122,47 @@ def _revising(memory: Memory) -> RevisionContext:
 
 _log = logging.getLogger(__name__)
 
-CONFIDENT: Final = 0.8
-"""Below this nothing changes; our own choice."""
-LONGEST: Final = 500
-"""Characters of a message's own words up to which it may take something back: who pastes more is
-not asked about; our own choice."""
-_SHOWN: Final = 1_000
-"""Characters of a memory that a model is shown, from both its ends."""
+MIN_CONFIDENCE: Final = 0.8
+"""Least confidence of an act; below it nothing changes: our own choice."""
+MAX_CHARACTERS: Final = 500
+"""Most characters of a message's own words: a longer message is pasted text, and is not judged. Our
+own choice."""
+_MAX_SHOWN: Final = 1_000
+"""Most characters of a memory that the model is shown, from both ends."""
 _LONG_QUOTE: Final = 80
-_ELSEWHERE: Final = re.compile(
+_QUOTED: Final = re.compile(
     r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*"
     rf'|"[^"]{{{_LONG_QUOTE},}}"|“[^“”]{{{_LONG_QUOTE},}}”|«[^«»]{{{_LONG_QUOTE},}}»',
     re.DOTALL | re.MULTILINE,
 )
-"""What a message quotes: code, quoted lines, and long passages in quotation marks."""
-_LATELY: Final = 12
-"""Memories of what users said last, in this session and in all, that a message may be about."""
-_NEAR: Final = 8
-"""Those that it is nearest to."""
-_KEPT: Final = ("tags", "importance", "entities", "speaker", "session_id", "metadata", "context")
-"""What a part of a memory has of it."""
+"""Quotes in a message: code, quoted lines, and long passages in quotation marks."""
+_MAX_LATEST: Final = 12
+"""Latest memories of users' words, of this session and of all, that a message may be about."""
+_MAX_NEAR: Final = 8
+"""Nearest memories that a message may be about."""
+_PART_FIELDS: Final = (
+    "tags",
+    "importance",
+    "entities",
+    "speaker",
+    "session_id",
+    "metadata",
+    "context",
+)
+"""Fields of a memory that a part of it keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """What a message took back of what was remembered, and what it corrects."""
+    """Retractions and corrections by a message."""
 
     retracted: tuple[Retraction, ...] = ()
     corrects: tuple[Recollection, ...] = ()
-    """What it says something else in place of: that stands, until somebody supersedes it."""
+    """Memories that it corrects: they stand, until somebody supersedes them."""
     tells_more: bool = True
-    """Whether it also tells something else."""
+    """True if the message also says something new."""
     failed: str | None = None
-    """What the model failed by, or why a memory could not be taken back; else None."""
+    """Error of the model, or of a retraction; else None."""
 
 
 def revise(
@@ -164,42 +173,42 @@ def revise(
     key: str | None = None,
     speaker: str | None = None,
 ) -> Flow[Revision]:
-    """Take back of what was remembered what a user's message takes back, as a chat model says.
+    """Retract the memories that a user's message takes back, as a chat model judges.
 
-    It is for agents that have no tools: one that has says itself what it changes. What the message
-    is about is sought among what was said last and what it is nearest to, and the judge is asked
-    once. Nothing is changed where it is not sure, or fails. What is taken back is retracted, with
-    what an assistant answered to it, and `restore` brings it back; what of it still holds, as the
-    judge says, is stored anew. What the message corrects is answered, and left as it is. A reminder
-    that is called off is retracted as well, and so is not raised.
+    It is for agents without tools: an agent with tools changes memories itself. The candidates are
+    the users' latest words and the nearest memories; the judge is asked once. Nothing changes if it
+    is not sure, or fails. A memory that is taken back is retracted, with an assistant's answers to
+    it, and `restore` brings it back; the part that still holds, by the judge, is stored as a memory
+    of its own. Corrected memories are returned and stay as they are. A reminder that is called off
+    is retracted as well, and so is not raised.
 
     Args:
-        text: What the user says. What it quotes is not looked at, nor what is very long.
+        text: The user's message. Its quotes are ignored, and so is a very long message.
         judge: The chat model.
         key: The key of the message's own memory, which is not taken back itself. If it is stored
             already, nothing is done again.
-        speaker: Who says it, where several people speak: each takes back only their own words.
+        speaker: The speaker, if several people speak: each retracts only their own words.
 
     Raises:
-        InvalidInputError: for what is no text, no model or no key; nothing was asked.
+        InvalidInputError: for an invalid text, model or key; nothing was asked.
     """
     ask, aask = make_askers(judge, Acts, lambda message: [message], lambda read, _: read[0])
     own_text = own_words(checked_text(text, "text"))
-    named = None if key is None else memory_key(key)
+    named = None if key is None else checked_memory_key(key)
     who = checked_label(speaker, "speaker")
     flows, context = memory.tiered_store.flows, memory.context
     if not own_text or (
         named is not None and (yield from find_by_key(context, named, TIERS, flows))
     ):
         return Revision()
-    earlier = yield from _earlier(memory, own_text, named, who)
+    earlier = yield from _find_earlier(memory, own_text, named, who)
     if not earlier:
         return Revision()
-    message = Message(own_text, earlier, context.session_id)
+    message = RevisionPrompt(own_text, earlier, context.session_id)
     try:
         judged = yield Ask(partial(ask, message), partial(aask, message))
     except ModelError as error:
-        return _failed(error)
+        return _report_failure(error)
     corrects, retracted = list[Recollection](), list[Retraction]()
     for act in judged.acts:
         before = earlier[act.memory - 1]
@@ -207,9 +216,9 @@ def revise(
             corrects.append(before)
             continue
         try:
-            retracted.append((yield from _retracted(memory, before, act.stands.strip(), named)))
+            retracted.append((yield from _take_back(memory, before, act.stands.strip(), named)))
         except InvalidInputError as error:  # it was deleted meanwhile
-            return _failed(error, retracted)
+            return _report_failure(error, retracted)
     return Revision(
         retracted=tuple(retracted),
         corrects=tuple(corrects),
@@ -217,19 +226,19 @@ def revise(
     )
 
 
-def _failed(
+def _report_failure(
     error: ModelError | InvalidInputError, retracted: Sequence[Retraction] = ()
 ) -> Revision:
     _log.warning("nothing more is taken back by what the user said: %s", error)
     return Revision(retracted=tuple(retracted), failed=f"{type(error).__name__}: {error}")
 
 
-def _retracted(
+def _take_back(
     memory: Memory, recollection: Recollection, stands: str, key: str | None
 ) -> Flow[Retraction]:
-    """Retract what is taken back; of what still holds in it a part is stored first."""
+    """Retract a memory; store the part that still holds first."""
     if stands and recollection.memory_type != PROSPECTIVE:
-        yield from store(memory, stands, recollection.memory_type, **_beside(recollection))
+        yield from store(memory, stands, recollection.memory_type, **_part_fields(recollection))
     by = "what the user said" if key is None else f"the user's message {key}"
     retraction = yield from retract(
         memory, recollection.key, reason=f"taken back by {by}", answers=True
@@ -238,23 +247,26 @@ def _retracted(
     return retraction
 
 
-def _beside(whole: Recollection) -> dict[str, Any]:
-    """What is known of a part of a memory."""
-    fields = {name: value for name in _KEPT if (value := getattr(whole, name))}
+def _part_fields(whole: Recollection) -> dict[str, Any]:
+    """Return the fields of a part of a memory, with a key of its own."""
+    fields = {name: value for name in _PART_FIELDS if (value := getattr(whole, name))}
     part = str(uuid5(NAMESPACE_OID, f"what stands of {whole.key}"))
     return {**fields, "key": part, "occurred_at": whole.occurred_at or whole.created_at}
 
 
-def _earlier(
+def _find_earlier(
     memory: Memory, text: str, key: str | None, speaker: str | None
 ) -> Flow[list[Recollection]]:
-    """What a message may take back or correct, the oldest first."""
+    """Return the memories that a message may retract or correct, the oldest first."""
     spoken: dict[str, Any] = {"speaker": speaker or "user"}
     others: dict[str, Any] = {"speaker": {"$ne": "assistant"}} if not speaker else spoken
-    asks = [_ask(memory, "", _LATELY, spoken), _ask(memory, text, _NEAR, others)]
+    asks = [
+        _make_query(memory, "", _MAX_LATEST, spoken),
+        _make_query(memory, text, _MAX_NEAR, others),
+    ]
     if (session := memory.context.session_id) is not None:
-        asks.append(_ask(memory, "", _LATELY, {**spoken, "session_id": session}))
-    answers = yield from looked_up(memory, asks)
+        asks.append(_make_query(memory, "", _MAX_LATEST, {**spoken, "session_id": session}))
+    answers = yield from recall_unnoticed(memory, asks)
     recalled = {
         (recollection.namespace, recollection.key): recollection
         for some in answers
@@ -263,7 +275,7 @@ def _earlier(
     mine = (
         recollection
         for recollection in recalled.values()
-        if recollection.key != key and _may_go(recollection, memory)
+        if recollection.key != key and _may_take_back(recollection, memory)
     )
     return sorted(
         mine,
@@ -274,13 +286,13 @@ def _earlier(
     )
 
 
-def _ask(memory: Memory, query: str, limit: int, wanted: dict[str, Any]) -> RecallQuery:
+def _make_query(memory: Memory, query: str, limit: int, wanted: dict[str, Any]) -> RecallQuery:
     text = head_and_tail(query, QUERY_CHARACTERS)
     return recall_query(memory, text, limit=limit, filter=wanted, min_match=0)
 
 
-def _may_go(recollection: Recollection, memory: Memory) -> bool:
-    """Whether it is for the user to take back: not what is everybody's, nor what others said."""
+def _may_take_back(recollection: Recollection, memory: Memory) -> bool:
+    """Return True if the user may retract it: it is their own, and nobody else said it."""
     place, types = encode_namespace(recollection.namespace), memory.types
     if memory.tiered_store.options.user_of(place) != memory.context.user_id:
         return False
@@ -290,7 +302,7 @@ def _may_go(recollection: Recollection, memory: Memory) -> bool:
 
 
 class Act(BaseModel):
-    """What a message does to one memory."""
+    """Act of a message on one memory."""
 
     memory: int = Field(description=prompts.ACT_MEMORY)
     act: Literal["retract", "correct"] = Field(description=prompts.ACT_KIND)
@@ -299,22 +311,22 @@ class Act(BaseModel):
 
 
 class Acts(BaseModel):
-    """What a model is asked for."""
+    """Answer that the model is asked for."""
 
     acts: list[Act] = Field(description=prompts.ACTS_JUDGED)
     tells_more: bool = Field(description=prompts.ACTS_TELL_MORE)
 
 
-class Message(NamedTuple):
-    """A message of a user's, and the memories that it may take back or correct."""
+class RevisionPrompt(NamedTuple):
+    """Prompt: a user's message, and the memories that it may retract or correct."""
 
     text: str
     earlier: Sequence[Recollection]
     session_id: str | None
-    """In which it is said."""
+    """Session of the message."""
 
     def messages(self) -> list[BaseMessage]:
-        """What the model is told."""
+        """Return the messages to the model."""
         memories = "\n".join(
             prompts.ACTS_EARLIER.format(
                 number=number,
@@ -322,7 +334,7 @@ class Message(NamedTuple):
                 here="this"
                 if memory.session_id and memory.session_id == self.session_id
                 else "another",
-                content=escape_fences(head_and_tail(memory.content, _SHOWN)),
+                content=escape_fences(head_and_tail(memory.content, _MAX_SHOWN)),
             )
             for number, memory in enumerate(self.earlier, 1)
         )
@@ -330,21 +342,21 @@ class Message(NamedTuple):
         return [SystemMessage(prompts.ACTS), HumanMessage(shown)]
 
     def read(self, answer: Acts) -> Acts:
-        """What an answer says as far as it is sure, of each memory once.
+        """Return an answer with its confident acts alone, one for each memory.
 
         Raises:
-            InvalidInputError: if it names a memory that there is not, or words that none has.
+            InvalidInputError: if it names a memory that does not exist, or words that none has.
         """
         for act in answer.acts:
-            self._check(act)
+            self._check_act(act)
         sure = {
             act.memory: act
             for act in answer.acts
-            if act.confidence >= CONFIDENT and not self._stands_whole(act)
+            if act.confidence >= MIN_CONFIDENCE and not self._keeps_all(act)
         }
         return Acts(acts=list(sure.values()), tells_more=answer.tells_more)
 
-    def _check(self, act: Act) -> None:
+    def _check_act(self, act: Act) -> None:
         last = len(self.earlier)
         if not 1 <= act.memory <= last:
             problem = prompts.NO_SUCH_MEMORY.format(number=act.memory, last=last)
@@ -359,13 +371,13 @@ class Message(NamedTuple):
             problem = prompts.NOT_ITS_WORDS.format(stands=stands, number=act.memory)
             raise InvalidInputError(problem)
 
-    def _stands_whole(self, act: Act) -> bool:
-        """Whether nothing of a memory is taken back."""
+    def _keeps_all(self, act: Act) -> bool:
+        """Return True if an act retracts nothing of its memory."""
         whole = self.earlier[act.memory - 1].content
         return act.act == "retract" and act.stands.strip() == whole
 
 
 def own_words(text: str) -> str:
-    """A message without what it quotes; nothing if that is too long to take something back."""
-    own_text = _ELSEWHERE.sub(" … ", text).strip()
-    return own_text if len(own_text) <= LONGEST else ""
+    """Return a message without its quotes; an empty text if it is too long to be judged."""
+    own_text = _QUOTED.sub(" … ", text).strip()
+    return own_text if len(own_text) <= MAX_CHARACTERS else ""

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.memory.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
+from langmem_tiers.memory.buffer import (
+    BufferedMemory,
+    PromptMemories,
+    call_up,
+    fit_prompt,
+    merge_found,
+)
 from langmem_tiers.recall.fence import titled_text
 from tests.support.recollections import recollection
 
@@ -61,11 +67,11 @@ def prompt(held: Sequence[BufferedMemory], **options: Any) -> PromptMemories:
         "count_tokens": len,
         "types": MemoryTypes(),
     }
-    return fitting(held, **{**given, **options})
+    return fit_prompt(held, **{**given, **options})
 
 
 def mind(*memories: Recollection) -> tuple[BufferedMemory, ...]:
-    return called_up((), memories, 20)
+    return call_up((), memories, 20)
 
 
 def relevances(held: Sequence[BufferedMemory]) -> dict[str, float]:
@@ -81,7 +87,7 @@ def test_what_is_in_mind_is_sorted_each_memory_once_and_within_the_capacity(
 ) -> None:
     held: tuple[BufferedMemory, ...] = ()
     for context in contexts:
-        for turn in (called_up, fed):
+        for turn in (call_up, merge_found):
             held = turn(held, context, capacity)
             order = [(-one.relevance, one.memory.place) for one in held]
             assert order == sorted(order)
@@ -93,7 +99,7 @@ def test_what_is_in_mind_is_sorted_each_memory_once_and_within_the_capacity(
 def test_a_context_sets_the_relevance_of_what_it_calls_up_and_halves_all_else(
     first: list[Recollection], second: list[Recollection]
 ) -> None:
-    before, after = relevances(mind(*first)), relevances(called_up(mind(*first), second, 20))
+    before, after = relevances(mind(*first)), relevances(call_up(mind(*first), second, 20))
     called = {one.key: one.match for one in second}
     assert after == {**{key: each / 2 for key, each in before.items()}, **called}
 
@@ -102,7 +108,7 @@ def test_a_context_sets_the_relevance_of_what_it_calls_up_and_halves_all_else(
 def test_what_is_fed_raises_relevance_and_lets_nothing_fade(
     first: list[Recollection], second: list[Recollection]
 ) -> None:
-    before, after = relevances(mind(*first)), relevances(fed(mind(*first), second, 20))
+    before, after = relevances(mind(*first)), relevances(merge_found(mind(*first), second, 20))
     new = {one.key: one.match for one in second}
     keys = before.keys() | new.keys()
     assert after == {key: max(before.get(key, 0.0), new.get(key, 0.0)) for key in keys}
@@ -133,7 +139,7 @@ def test_no_counter_counts_more_than_the_budget_in_the_text(
     for one in page.memories:
         assert one.memory.content.startswith(one.content.removesuffix(" …"))
     assert prompt(held, **asked) == page
-    assert called_up((), some[::-1], 3) == called_up((), some, 3)
+    assert call_up((), some[::-1], 3) == call_up((), some, 3)
 
 
 @given(found())
