@@ -103,9 +103,9 @@ class SearchFacts:
     """Facts about everything that was searched."""
 
     memories: float = 0.0
-    sought: float = 0.0
+    query_idf: float = 0.0
     """Sum of the idf of the query's words, names of speakers left out."""
-    known: float = 0.0
+    known_idf: float = 0.0
     """Sum of the idf of those words that occur."""
     best_cosine: float = 0.0
     speakers: tuple[str, ...] = ()
@@ -142,8 +142,8 @@ def read_candidates_and_facts(
             break
     return candidates, SearchFacts(
         memories=facts.get("memories") or 0.0,
-        sought=facts.get("sought") or 0.0,
-        known=facts.get("known") or 0.0,
+        query_idf=facts.get("sought") or 0.0,
+        known_idf=facts.get("known") or 0.0,
         best_cosine=max([candidate.cosine or 0.0 for candidate in candidates], default=0.0),
         speakers=tuple(facts.get("speakers") or ()),
         known_names=frozenset(facts.get("names") or ()),
@@ -453,7 +453,7 @@ def candidate_features(
 ) -> list[tuple[float, ...]]:
     """Return the features of each candidate in the order of FEATURES, each near 0…1."""
     best = max(searched.best_cosine, _LEAST_COSINE)
-    reach = max(searched.sought * (K1 + 1), 1e-9)
+    reach = max(searched.query_idf * (K1 + 1), 1e-9)
     near: list[float] = []
     sessions: list[str | int] = []
     in_session: dict[str | int, list[float]] = defaultdict(list)

@@ -443,7 +443,7 @@ def help_features(
     the question by itself, by its words (`needs`) and by its vector (`meant`), each the logarithm
     of odds.
     """
-    reach = max(searched.sought * (K1 + 1), 1e-9)
+    reach = max(searched.query_idf * (K1 + 1), 1e-9)
     near, own, user_near = [], [], []
     for candidate in candidates:
         near.append(candidate.cosine or 0.0)
@@ -461,7 +461,7 @@ def help_features(
         max(user_near, default=0.0),
         own[0],
         own[1],
-        searched.known / searched.sought if searched.sought else 1.0,
+        searched.known_idf / searched.query_idf if searched.query_idf else 1.0,
         float(not question.names - known_names),
         float(bool(known_names)),
         math.log10(max(searched.memories, 1)),

@@ -174,12 +174,12 @@ class QueryVectors(dict[str, PackedVector | None]):
 class PreparedQuery(NamedTuple):
     """Question that was read, with its vector."""
 
-    ask: RecallQuery
+    query: RecallQuery
     question: Question
     vector: PackedVector | None
     by_words: str | None
     """Failure of the model that would have made the vector; None without one."""
-    meant: float
+    vector_logit: float
     """Logarithm of odds that memory helps, by the vector."""
     moment: Moment
     """Moment at which it is asked."""
@@ -188,7 +188,7 @@ class PreparedQuery(NamedTuple):
 class RecallResult(NamedTuple):
     """Memories for a question, with all that they were chosen from."""
 
-    sought: PreparedQuery
+    prepared: PreparedQuery
     rows: Sequence[Row]
     """Rows from Postgres, of which the candidates are made."""
     candidates: Sequence[Candidate]
@@ -218,7 +218,7 @@ def approximate_tokens(text: str) -> int:
 class Recorder(Protocol):
     """Recorder of recalls, such as `recall.replay.RecallRecorder`."""
 
-    def first(self, asks: Sequence[RecallQuery], /) -> list[Call]:
+    def first(self, queries: Sequence[RecallQuery], /) -> list[Call]:
         """Return the calls to make before anything is read."""
 
     def keep(
@@ -235,8 +235,8 @@ class Recorder(Protocol):
 
 
 def recall(
-    asks: Sequence[RecallQuery],
-    reader: RecallConfig,
+    queries: Sequence[RecallQuery],
+    config: RecallConfig,
     store: StoreFlows,
     hidden: Callable[[Candidate], bool] | None = None,
     vectors: QueryVectors | None = None,
@@ -255,73 +255,75 @@ def recall(
     yield from store.refresh_state()
     moment = store.moment()
     vectors = QueryVectors() if vectors is None else vectors
-    yield from vectors.add([ask.query for ask in asks if ask.embedding is None], store.options)
+    yield from vectors.add(
+        [query.query for query in queries if query.embedding is None], store.options
+    )
     index = store.options.index
-    sought = [prepare_query(ask, vectors, moment, reader, index) for ask in asks]
-    first = () if recording is None else recording.first(asks)
-    before, rows = yield from _find_rows(sought, reader, store, first)
-    answers = yield from rank_rows(sought, rows, reader, store.distance)
-    shown = [answer.memories for answer in answers]
+    prepared = [prepare_query(query, vectors, moment, config, index) for query in queries]
+    first = () if recording is None else recording.first(queries)
+    before, rows = yield from _find_rows(prepared, config, store, first)
+    results = yield from rank_rows(prepared, rows, config, store.distance)
+    shown = [result.memories for result in results]
     if shown_of is not None:
         shown = _keep_shown(shown, (yield from shown_of(list(chain.from_iterable(shown)))))
     read = []
-    for answer, memories in zip(answers, shown, strict=True):
-        by_place = {row.place: row for row in answer.candidates}
+    for result, memories in zip(results, shown, strict=True):
+        by_place = {row.place: row for row in result.candidates}
         read += [by_place[each.place] for each in memories]
     yield from store.mark_read([row for row in read if not (hidden and hidden(row))], moment)
     if recording is not None:
-        yield from recording.keep([*zip(answers, shown, strict=True)], before, moment)
+        yield from recording.keep([*zip(results, shown, strict=True)], before, moment)
     return shown
 
 
 def prepare_query(
-    ask: RecallQuery,
+    query: RecallQuery,
     vectors: QueryVectors,
     moment: Moment,
-    reader: RecallConfig,
+    config: RecallConfig,
     index: IndexOptions | None,
 ) -> PreparedQuery:
     """Read a question and find its vector, if there is one."""
-    vector = ask.embedding or vectors.get(ask.query)
-    by_words = vectors.failed if vector is None and not ask.blank else None
+    vector = query.embedding or vectors.get(query.query)
+    by_words = vectors.failed if vector is None and not query.blank else None
     if by_words is not None:
-        ask = replace(ask, floor=Floor())
-    meant, meaning = 0.0, reader.weights.meaning
+        query = replace(query, floor=Floor())
+    meant, meaning = 0.0, config.weights.meaning
     if vector is not None and index is not None and index.vector is not None and meaning:
         meant = sum(map(mul, unpack(vector, index.vector), meaning))
-    question = read_question(ask.query, moment.now.date())
-    return PreparedQuery(ask, question, vector, by_words, meant, moment)
+    question = read_question(query.query, moment.now.date())
+    return PreparedQuery(query, question, vector, by_words, meant, moment)
 
 
 def _find_rows(
-    sought: Sequence[PreparedQuery], reader: RecallConfig, store: StoreFlows, first: Sequence[Call]
+    queries: Sequence[PreparedQuery], config: RecallConfig, store: StoreFlows, first: Sequence[Call]
 ) -> Flow[tuple[list[list[Row]], list[list[Row]]]]:
     """Return the answers to the `first` calls, and the rows for each question.
 
     A question whose limit is 0 is not asked.
     """
-    wanted = [bool(prepared.ask.limit and prepared.ask.max_tokens != 0) for prepared in sought]
+    wanted = [bool(each.query.limit and each.query.max_tokens != 0) for each in queries]
     calls = [
-        recall_statement("recall_newest" if prepared.ask.blank else "recall", prepared, store)
-        for prepared in compress(sought, wanted)
+        recall_statement("recall_newest" if each.query.blank else "recall", each, store)
+        for each in compress(queries, wanted)
     ]
     if not (first or calls):
-        return [], [[] for _ in sought]
-    settings = setting_calls(calls, reader)
+        return [], [[] for _ in queries]
+    settings = setting_calls(calls, config)
     answers = yield Query((*settings, *first, *calls), commit=True)
     results = answers[len(settings) :]
     rows = iter(results[len(first) :])
-    return list(results[: len(first)]), [next(rows) if asked else [] for asked in wanted]
+    return list(results[: len(first)]), [next(rows) if is_wanted else [] for is_wanted in wanted]
 
 
 _ANN = "_ann"
 
 
-def setting_calls(calls: Sequence[Call], reader: RecallConfig) -> list[Call]:
+def setting_calls(calls: Sequence[Call], config: RecallConfig) -> list[Call]:
     """Return the settings that precede the calls of a recall, for its round trip alone."""
     settings = []
-    if reader.timeout_ms is not None:
-        settings.append(Call("limit_time", {"milliseconds": str(reader.timeout_ms)}))
+    if config.timeout_ms is not None:
+        settings.append(Call("limit_time", {"milliseconds": str(config.timeout_ms)}))
     for call in calls:
         if _ANN in call.name:
             settings.append(Call("hnsw_settings", {"ef_search": str(EF_SEARCH)}))
@@ -331,25 +333,25 @@ def setting_calls(calls: Sequence[Call], reader: RecallConfig) -> list[Call]:
 
 def recall_statement(name: str, prepared: PreparedQuery, store: StoreFlows, **more: object) -> Call:
     """Make the call of the named recall statement, or of its twin for HNSW if there is an index."""
-    ask, question, index = prepared.ask, prepared.question, store.options.index
+    query, question, index = prepared.query, prepared.question, store.options.index
     params = {
         "first_days": [datetime.combine(days.first, time.min, UTC) for days in question.days],
         "last_days": [datetime.combine(days.last, time.max, UTC) for days in question.days],
-        **ask.bounds,
+        **query.bounds,
         "alive_at": prepared.moment.alive_at,
-        "true_at": ask.as_of or prepared.moment.now,
-        "as_of": ask.as_of,
-        "known_at": ask.known_at,
-        "memory_types": None if ask.memory_types is None else list(ask.memory_types),
-        "tags": json.dumps(list(ask.tags)) if ask.tags else None,
-        "agent_id": ask.agent_id,
-        "since": ask.since,
-        "min_importance": ask.min_importance,
-        "pool": ask.pool,
+        "true_at": query.as_of or prepared.moment.now,
+        "as_of": query.as_of,
+        "known_at": query.known_at,
+        "memory_types": None if query.memory_types is None else list(query.memory_types),
+        "tags": json.dumps(list(query.tags)) if query.tags else None,
+        "agent_id": query.agent_id,
+        "since": query.since,
+        "min_importance": query.min_importance,
+        "pool": query.pool,
         "exact_limit": store.options.exact_limit,
         "ann_tiers": [tier.value for tier in store.ann_tiers],
         "ef_search": EF_SEARCH,
-        "text": ask.query[:QUERY_CHARACTERS],
+        "text": query.query[:QUERY_CHARACTERS],
         "language": index.language if index else "simple",
         "query": prepared.vector,
         "roles": sorted(ROLES),
@@ -359,128 +361,147 @@ def recall_statement(name: str, prepared: PreparedQuery, store: StoreFlows, **mo
         "facts": FACTS,
         **more,
     }
-    if prepared.vector is not None and not ask.blank and not ask.tiers.isdisjoint(store.ann_tiers):
+    if (
+        prepared.vector is not None
+        and not query.blank
+        and not query.tiers.isdisjoint(store.ann_tiers)
+    ):
         name += _ANN
-    if ask.conditions:
-        return Call(f"{name}_filtered", {**params, **filter_params(ask.conditions)})
+    if query.conditions:
+        return Call(f"{name}_filtered", {**params, **filter_params(query.conditions)})
     return Call(name, params)
 
 
 def rank_rows(
-    sought: Sequence[PreparedQuery],
+    prepared_queries: Sequence[PreparedQuery],
     rows: Sequence[Sequence[Row]],
-    reader: RecallConfig,
+    config: RecallConfig,
     distance: Distance,
 ) -> Flow[list[RecallResult]]:
     """Rank the rows of each question; nothing else decides the result."""
-    answers, anew = [], reader.reranker is not None
-    for prepared, some in zip(sought, rows, strict=True):
-        rank = _list_newest if prepared.ask.blank else _rank_matches
-        answers.append(rank(prepared, some, reader, distance))
-        anew = anew or prepared.ask.review is not None
-    if anew:
-        yield from _rerank(answers, reader)
-    for each in answers:
-        each.memories[:] = _cut_to_limits(each.memories, each.sought.ask, reader)
-    return answers
+    ranked, reranks = [], config.reranker is not None
+    for prepared, query_rows in zip(prepared_queries, rows, strict=True):
+        rank = _list_newest if prepared.query.blank else _rank_matches
+        ranked.append(rank(prepared, query_rows, config, distance))
+        reranks = reranks or prepared.query.review is not None
+    if reranks:
+        yield from _rerank(ranked, config)
+    for each in ranked:
+        each.memories[:] = _cut_to_limits(each.memories, each.prepared.query, config)
+    return ranked
 
 
 def _rank_matches(
-    prepared: PreparedQuery, rows: Sequence[Row], reader: RecallConfig, distance: Distance
+    prepared: PreparedQuery, rows: Sequence[Row], config: RecallConfig, distance: Distance
 ) -> RecallResult:
     """Keep the candidates that match well enough, in order."""
-    ask, question = prepared.ask, prepared.question
-    every, searched = matching.read_candidates_and_facts(rows, distance)
+    query, question = prepared.query, prepared.question
+    all_candidates, searched = matching.read_candidates_and_facts(rows, distance)
     candidates, telling, among = [], [], 0
-    for row in every:
-        if row.key not in ask.exclude:
+    for row in all_candidates:
+        if row.key not in query.exclude:
             candidates.append(row)
             if ranking.is_informative(row):
                 telling.append(row)
                 among += (row.speaker or "").lower() not in ASSISTANT_ROLES
     # Rank no more than the limit if nothing reorders them or drops some.
-    ranks = ask.pool if ask.deduplicate or reader.reranker or ask.review else ask.limit
-    reorders = reader.types.scored or ask.floor or ask.profile is not PROFILES["match"]
-    most = ask.pool if reorders else ranks
-    alike = matching.word_similarities(candidates, question, searched, reader.words)
+    ranks = query.pool if query.deduplicate or config.reranker or query.review else query.limit
+    reorders = config.types.scored or query.floor or query.profile is not PROFILES["match"]
+    most = query.pool if reorders else ranks
+    alike = matching.word_similarities(candidates, question, searched, config.words)
     weighed = matching.score_candidates(
-        candidates, question, searched, reader.weights, alike, most=most
+        candidates, question, searched, config.weights, alike, most=most
     )
     memories, alone = [], {}
-    for each in weighed:
-        if ask.floor and not ranking.is_informative(each.candidate):
+    for scored in weighed:
+        if query.floor and not ranking.is_informative(scored.candidate):
             continue
-        memory = to_recollection(each.candidate, each.match, each.evidence)
-        if (kind := reader.types.scored.get(memory.memory_type)) is not None:
-            memory = replace(memory, match=kind.match(memory, ask.query))
-        elif each.alone is not None:
-            alone[memory.place] = each.alone
+        memory = to_recollection(scored.candidate, scored.match, scored.evidence)
+        if (kind := config.types.scored.get(memory.memory_type)) is not None:
+            memory = replace(memory, match=kind.match(memory, query.query))
+        elif scored.alone is not None:
+            alone[memory.place] = scored.alone
         memories.append(memory)
     helping = ranking.probability_memory_helps(
-        question, telling, searched, reader.weights, needs=question.needs, meant=prepared.meant
+        question,
+        telling,
+        searched,
+        config.weights,
+        needs=question.needs,
+        meant=prepared.vector_logit,
     )
     memories = ranking.drop_irrelevant(
-        memories, ask.floor, helping, reader.types, among=among, asked=ask.memory_types, alone=alone
+        memories,
+        query.floor,
+        helping,
+        config.types,
+        among=among,
+        asked=query.memory_types,
+        alone=alone,
     )
-    asked = ranking.RankingQuery(
-        now=prepared.moment.now, project_id=ask.project_id, query=ask.query
+    ranking_query = ranking.RankingQuery(
+        now=prepared.moment.now, project_id=query.project_id, query=query.query
     )
-    best = ranking.rank(memories, ask.profile, asked, ranks)
+    best = ranking.rank(memories, query.profile, ranking_query, ranks)
     return RecallResult(
         prepared, rows, candidates, Recollections(best, by_words=prepared.by_words, helps=helping)
     )
 
 
 def _list_newest(
-    prepared: PreparedQuery, rows: Sequence[Row], reader: RecallConfig, distance: Distance
+    prepared: PreparedQuery, rows: Sequence[Row], config: RecallConfig, distance: Distance
 ) -> RecallResult:
     """Return the newest memories for a blank question: none of them matches."""
-    ask = prepared.ask
-    candidates = [row for row in read_candidates(rows, distance) if row.key not in ask.exclude]
+    query = prepared.query
+    candidates = [row for row in read_candidates(rows, distance) if row.key not in query.exclude]
     memories = [to_recollection(row, 0.0, {}) for row in candidates]
-    least = Floor(intended=ask.floor.intended)
+    least = Floor(intended=query.floor.intended)
     memories = ranking.drop_irrelevant(
-        memories, least, 1.0, reader.types, among=0, asked=ask.memory_types
+        memories, least, 1.0, config.types, among=0, asked=query.memory_types
     )
     return RecallResult(prepared, rows, candidates, Recollections(memories))
 
 
-def _rerank(answers: Sequence[RecallResult], reader: RecallConfig) -> Flow[None]:
+def _rerank(results: Sequence[RecallResult], config: RecallConfig) -> Flow[None]:
     """Let the re-ranker reorder the best of each, then the review that each names."""
-    reviews = sorted({answer.sought.ask.review for answer in answers if answer.sought.ask.review})
-    rankers = [(reader.reviews[name], name) for name in reviews]
-    for ranker, name in [*([(reader.reranker, None)] if reader.reranker else []), *rankers]:
-        those = [answer for answer in answers if name is None or answer.sought.ask.review == name]
-        asks = [answer.sought.ask for answer in those]
-        many = [POOL if name is None else REVIEWED * ask.limit for ask in asks]
+    reviews = sorted(
+        {result.prepared.query.review for result in results if result.prepared.query.review}
+    )
+    rankers = [(config.reviews[name], name) for name in reviews]
+    for ranker, name in [*([(config.reranker, None)] if config.reranker else []), *rankers]:
+        chosen = [
+            result for result in results if name is None or result.prepared.query.review == name
+        ]
+        queries = [result.prepared.query for result in chosen]
+        many = [POOL if name is None else REVIEWED * query.limit for query in queries]
         ordered = yield from ranker.order(
             [
-                budget.Shortlist(ask.query, answer.memories[:most])
-                for ask, answer, most in zip(asks, those, many, strict=True)
+                budget.Shortlist(query.query, result.memories[:most])
+                for query, result, most in zip(queries, chosen, many, strict=True)
             ]
         )
-        for answer, best in zip(those, ordered, strict=True):
-            answer.memories[:] = best
+        for result, best in zip(chosen, ordered, strict=True):
+            result.memories[:] = best
 
 
 def _cut_to_limits(
-    ranked: Sequence[Recollection], ask: RecallQuery, reader: RecallConfig
+    ranked: Sequence[Recollection], query: RecallQuery, config: RecallConfig
 ) -> list[Recollection]:
     """Cut to what was asked for: no repeats, not too many, within the budget.
 
     The most useful memories by score fill a budget; in a re-ranked order, as many as fit.
     """
-    if ask.deduplicate:
-        ranked = budget.deduplicate(ranked, ask.similarity_threshold, reader.words)
-    kept = list(ranked[: ask.limit])
-    if ask.floor.further[0] and not ask.blank and len(kept) < len(ranked):
-        kept += _extra_memories(ranked, ask)
-    kept = [replace(memory, token_count=reader.count_tokens(memory.content)) for memory in kept]
-    room = ask.max_tokens
+    if query.deduplicate:
+        ranked = budget.deduplicate(ranked, query.similarity_threshold, config.words)
+    kept = list(ranked[: query.limit])
+    if query.floor.further[0] and not query.blank and len(kept) < len(ranked):
+        kept += _extra_memories(ranked, query)
+    kept = [replace(memory, token_count=config.count_tokens(memory.content)) for memory in kept]
+    room = query.max_tokens
     if room is None:
         return kept
-    if not (ask.blank or reader.reranker or ask.review):
-        return budget.choose(kept, room, reader.count_tokens, query=ask.query).chosen
+    if not (query.blank or config.reranker or query.review):
+        return budget.choose(kept, room, config.count_tokens, query=query.query).chosen
     affordable = []
     for memory in kept:
         if memory.token_count <= room:
@@ -489,13 +510,13 @@ def _cut_to_limits(
     return affordable
 
 
-def _extra_memories(ranked: Sequence[Recollection], ask: RecallQuery) -> list[Recollection]:
+def _extra_memories(ranked: Sequence[Recollection], query: RecallQuery) -> list[Recollection]:
     """Return memories beyond the limit: next messages, and those that match nearly as well."""
-    most, share = ask.floor.further
-    best, beyond = ranked[: ask.limit], ranked[ask.limit :]
+    most, share = query.floor.further
+    best, beyond = ranked[: query.limit], ranked[query.limit :]
     following: list[Recollection] = []
-    if ask.floor.goes_on:
-        following_best = ranking.find_following(ranked, best, ask.floor.goes_on)
+    if query.floor.goes_on:
+        following_best = ranking.find_following(ranked, best, query.floor.goes_on)
         following = [memory for memory in following_best if memory in beyond]
     least = share * max((memory.match for memory in best), default=0.0)
     further = [
@@ -505,15 +526,15 @@ def _extra_memories(ranked: Sequence[Recollection], ask: RecallQuery) -> list[Re
 
 
 def _keep_shown(
-    answers: Sequence[Recollections], kept: Sequence[Recollection]
+    results: Sequence[Recollections], kept: Sequence[Recollection]
 ) -> list[Recollections]:
     """Remove memories from the results that are not shown."""
-    if len(kept) == sum(map(len, answers)):
-        return [*answers]
+    if len(kept) == sum(map(len, results)):
+        return [*results]
     places = {memory.place for memory in kept}
-    left = [copy(answer) for answer in answers]
-    for answer in left:
-        answer[:] = [memory for memory in answer if memory.place in places]
+    left = [copy(result) for result in results]
+    for result in left:
+        result[:] = [memory for memory in result if memory.place in places]
     return left
 
 
@@ -535,5 +556,5 @@ def find_by_key(
     if handle := parse_handle(key):
         calls.append(Call("find_handle", {**params, "handles": [handle]}))
     answers = yield Query(tuple(calls), commit=True)
-    results = (read_candidates(rows, store.distance) for rows in answers)
-    return next((some for some in results if some), [])
+    matches = (read_candidates(rows, store.distance) for rows in answers)
+    return next((candidates for candidates in matches if candidates), [])

@@ -103,7 +103,7 @@ class RecordedRecall(NamedTuple):
             for place, entry in enumerate(self.answered, 1)
         ]
 
-    def opened(self) -> tuple[PackedVector | None, list[Row]]:
+    def unpack(self) -> tuple[PackedVector | None, list[Row]]:
         """Return the vector of the question, and the rows from Postgres."""
         snapshot = json.loads(zlib.decompress(self.seen))
         vector = snapshot["vector"]
@@ -137,9 +137,9 @@ class RecallRecorder(NamedTuple):
     turn: str
     root: str | None
 
-    def first(self, asks: Sequence[RecallQuery]) -> list[Call]:
+    def first(self, queries: Sequence[RecallQuery]) -> list[Call]:
         """Return the calls to make before anything is read."""
-        return [Call("times_forgotten", {"tenant": ask.tenant}) for ask in asks[:1]]
+        return [Call("times_forgotten", {"tenant": query.tenant}) for query in queries[:1]]
 
     def keep(
         self,
@@ -154,11 +154,11 @@ class RecallRecorder(NamedTuple):
         if not recalls:
             return
         ((forgotten,),) = before[0]
-        size = _ROW * sum(len(answer.rows) for answer, _ in recalls)
+        size = _ROW * sum(len(result.rows) for result, _ in recalls)
         calls = yield from off_loop(
             lambda: [self._call(*each, forgotten, moment) for each in recalls], size
         )
-        share = Call("share_recalls", {"tenant": recalls[0][0].sought.ask.tenant})
+        share = Call("share_recalls", {"tenant": recalls[0][0].prepared.query.tenant})
         try:
             _, *kept = yield Query((share, *calls), commit=True)
         except DatabaseError as error:
@@ -168,26 +168,26 @@ class RecallRecorder(NamedTuple):
             shown.recall_id = self.turn if rows else None
 
     def _call(
-        self, answer: RecallResult, shown: Recollections, forgotten: int, moment: Moment
+        self, result: RecallResult, shown: Recollections, forgotten: int, moment: Moment
     ) -> Call:
-        ask = answer.sought.ask
-        held = {each.place for each in answer.memories} - {each.place for each in shown}
+        query = result.prepared.query
+        held = {each.place for each in result.memories} - {each.place for each in shown}
         params = {
-            "tenant": ask.tenant,
+            "tenant": query.tenant,
             "turn": self.turn,
             "recall": str(uuid4()),
             "root": self.root,
-            "user_id": ask.bounds["user_id"],
-            "project": ask.project_id,
+            "user_id": query.bounds["user_id"],
+            "project": query.project_id,
             "now": moment.now,
             "expires_at": moment.now + timedelta(days=self.days),
-            "ids": sorted({row[_ID] for row in answer.rows if row[_ID] is not None}),
-            "asked": json.dumps(_query_as_json(answer.sought)),
-            "seen": _pack_seen(answer.sought.vector, answer.rows),
+            "ids": sorted({row[_ID] for row in result.rows if row[_ID] is not None}),
+            "asked": json.dumps(_query_as_json(result.prepared)),
+            "seen": _pack_seen(result.prepared.vector, result.rows),
             "answered": json.dumps(
-                [asdict(each) for each in _rank_memories(answer.memories, held)]
+                [asdict(each) for each in _rank_memories(result.memories, held)]
             ),
-            "by": json.dumps({"profile": ask.profile.name}),
+            "by": json.dumps({"profile": query.profile.name}),
             "forgotten": forgotten,
         }
         return Call("record_recall", params)
@@ -217,14 +217,14 @@ def unpack_seen_rows(seen: bytes) -> list[dict[str, Any]]:
     return [dict(zip(Candidate._fields, row, strict=False)) for row in snapshot["rows"]]
 
 
-def _query_as_json(sought: PreparedQuery) -> dict[str, Any]:
+def _query_as_json(prepared: PreparedQuery) -> dict[str, Any]:
     """Return the question as JSON; the default floor is stored as None, and replayed as today's."""
-    ask, otherwise = sought.ask, {"embedding", "profile"}
+    query, otherwise = prepared.query, {"embedding", "profile"}
     return {
-        **_QUERIES.dump_python(ask, mode="json", exclude=otherwise, warnings=False),
-        "floor": None if ask.floor == DEFAULT_FLOOR else list(ask.floor),
-        "own_profile": PROFILES.get(ask.profile.name) is not ask.profile,
-        "by_words": sought.by_words,
+        **_QUERIES.dump_python(query, mode="json", exclude=otherwise, warnings=False),
+        "floor": None if query.floor == DEFAULT_FLOOR else list(query.floor),
+        "own_profile": PROFILES.get(query.profile.name) is not query.profile,
+        "by_words": prepared.by_words,
     }
 
 
@@ -292,7 +292,7 @@ class Replay:
 def replay_turn(
     turn: str,
     context: MemoryContext,
-    reader: RecallConfig,
+    config: RecallConfig,
     store: StoreFlows,
     profile: Profile | None = None,
 ) -> Flow[list[Replay]]:
@@ -311,14 +311,14 @@ def replay_turn(
         )
     recorded = [RecordedRecall(*row) for row in rows]
     replays = []
-    for record, ask in [(record, record.query(profile)) for record in recorded]:
-        vector, seen = record.opened()
+    for record, query in [(record, record.query(profile)) for record in recorded]:
+        vector, seen = record.unpack()
         moment, vectors = Moment(record.at), QueryVectors()
         vectors.failed = record.asked["by_words"]
         index = store.options.index
-        sought = prepare_query(replace(ask, embedding=vector), vectors, moment, reader, index)
-        (again,) = yield from rank_rows([sought], [seen], reader, store.distance)
-        replays.append(compare_recalls(record, ask.query, again.memories))
+        prepared = prepare_query(replace(query, embedding=vector), vectors, moment, config, index)
+        (again,) = yield from rank_rows([prepared], [seen], config, store.distance)
+        replays.append(compare_recalls(record, query.query, again.memories))
     return replays
 
 

@@ -25,7 +25,7 @@ from langmem_tiers.recall.question import Question, read_question
 from langmem_tiers.recall.ranking import HELPS, probability_memory_helps
 
 NOW = datetime(2023, 6, 14, 9, tzinfo=UTC)
-SCOPE = SearchFacts(memories=400, sought=10, known=9, best_cosine=0.5)
+SCOPE = SearchFacts(memories=400, query_idf=10, known_idf=9, best_cosine=0.5)
 
 _PLAIN = Candidate(
     tenant="acme",
@@ -246,9 +246,9 @@ def test_a_question_can_be_answered_where_its_names_or_words_are_known() -> None
 
     assert can_answer(paint, scope_of("Caroline", "Mel"))
     assert can_answer(paint, scope_of("Ida", known_names=frozenset(["caroline"])))
-    assert can_answer("Where do I keep my bees?", replace(SCOPE, known=5.0), 0.4)
+    assert can_answer("Where do I keep my bees?", replace(SCOPE, known_idf=5.0), 0.4)
     assert not can_answer("When did Caroline go to the gallery?", unknown, 0.25)
-    assert not can_answer("Where is Caroline?", SearchFacts(sought=3.0), 0.0)
+    assert not can_answer("Where is Caroline?", SearchFacts(query_idf=3.0), 0.0)
 
 
 @given(known=st.floats(0, 10), cosine=st.floats(0, 1), more=st.floats(0, 0.5), question=questions)
