@@ -100,7 +100,7 @@ class ImportanceScore(NamedTuple):
         return f"{self.value:g} ({listed or 'no factor is known'})"
 
 
-class Evolved(NamedTuple):
+class EvolvedMemory(NamedTuple):
     """The memory of an interaction, and whether it is worth storing."""
 
     fields: Mapping[str, Any]
@@ -137,7 +137,7 @@ def evolve(
     *,
     threshold: float = WORTH_REMEMBERING,
     extract_entities: Entities = names_in,
-) -> Evolved:
+) -> EvolvedMemory:
     """Make a learning of an interaction; `worth` says whether to store it, `reason` why.
 
     `extract_entities` is called for an interaction that names no entities. The default asks no
@@ -156,11 +156,11 @@ def evolve(
         "emotional_valence": valence_of(success_metrics),
         "entities": list(entities_of(interaction, extract_entities)),
         "context": context_of(interaction),
-        "platform_source": text_of(interaction, "platform") or "unknown",
+        "platform_source": field_text(interaction, "platform") or "unknown",
         "success_metrics": dict(success_metrics),
     }
     least = _check_number(threshold, "threshold", 0, 1)
-    return Evolved(fields, parts_of(interaction), importance, least)
+    return EvolvedMemory(fields, parts_of(interaction), importance, least)
 
 
 def importance_of(
@@ -309,11 +309,11 @@ def entities_of(
 def parts_of(interaction: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts of an interaction by part, without blank ones."""
     fields = mapping_of(interaction, "interaction")
-    parts = {name: text_of(fields, name) for name in PARTS}
+    parts = {name: field_text(fields, name) for name in PARTS}
     return {name: text for name, text in parts.items() if text}
 
 
-def text_of(fields: Mapping[str, Any], name: str) -> str:
+def field_text(fields: Mapping[str, Any], name: str) -> str:
     """Return a field as one text; empty if it has none."""
     return "; ".join(texts_of(fields.get(name), name))
 
@@ -329,7 +329,7 @@ def texts_of(value: object, name: str) -> list[str]:
 def context_of(interaction: Mapping[str, Any]) -> str | dict[str, Any]:
     """Return the context of an interaction as a text or a mapping."""
     value = mapping_of(interaction, "interaction").get("context")
-    return dict(value) if isinstance(value, Mapping) else text_of(interaction, "context")
+    return dict(value) if isinstance(value, Mapping) else field_text(interaction, "context")
 
 
 def mapping_of(value: object, name: str) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ _EXPORT = """
 import os, signal, sys
 from pathlib import Path
 from langmem_tiers import MemoryContext, TieredStore
-from langmem_tiers.carry.transfer import export
+from langmem_tiers.carry.transfer import export_all
 
 with TieredStore.from_conn_string(sys.argv[1], index=None) as store:
     def advance(rows):
@@ -36,7 +36,7 @@ with TieredStore.from_conn_string(sys.argv[1], index=None) as store:
             os.kill(os.getpid(), signal.SIGKILL)
         sys.stdin.readline()
     context = MemoryContext(tenant="acme")
-    store.run(export(store, context, Path(sys.argv[2]), advance=advance))
+    store.run(export_all(store, context, Path(sys.argv[2]), advance=advance))
 """
 
 
