@@ -67,7 +67,7 @@ def verdict(sample: Sample) -> Verdict:
         recalled=tuple(KnownText(content=one) for one in sample.recalled),
         stored=tuple(KnownText(content=one) for one in sample.stored),
     )
-    return Gate().of(candidate)
+    return Gate().judge(candidate)
 
 
 def gated(sample: Sample) -> bool:

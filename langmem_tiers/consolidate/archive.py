@@ -563,5 +563,5 @@ def _byte_size(memory: ArchivedMemory) -> int:
 
 def find_archived(context: MemoryContext, key: str) -> Flow[list[ArchivedPlace]]:
     """Return the places of a key's archived memories that the context would see there."""
-    rows = yield from rows_of("archived_as", **context.whose, key=key)
+    rows = yield from rows_of("archived_as", **context.scope_params, key=key)
     return [ArchivedPlace(*row) for row in rows]

@@ -214,7 +214,7 @@ def restore_memory(memory: Candidate, revision: RevisionContext) -> Flow[Restora
     Raises:
         InvalidInputError: if it is neither retracted, nor suspect without a retracted origin.
     """
-    params = {**revision.context.whose, "id": memory.id, "now": revision.now}
+    params = {**revision.context.scope_params, "id": memory.id, "now": revision.now}
     _, rows, origins = yield Query(
         (revision.lock_call(memory), revision.states_call(memory), Call("derivation", params))
     )
@@ -339,7 +339,7 @@ def _format_minute(at: datetime | None) -> str:
 def read_history(memory: Candidate, context: MemoryContext) -> Flow[History]:
     """Read the history of a memory in that context, in one round trip."""
     tenant = context.root
-    params = {**context.whose, "id": memory.id}
+    params = {**context.scope_params, "id": memory.id}
     names = ("versions", "successors", "history_of")
     versions, successors, events = yield Query(
         tuple(Call(name, params) for name in names), commit=True
@@ -357,11 +357,13 @@ def read_history(memory: Candidate, context: MemoryContext) -> Flow[History]:
 
 def read_deleted_history(key: str, context: MemoryContext) -> Flow[History | None]:
     """Read the history of a rejected or evicted memory; None if the context reaches none."""
-    rows = yield from rows_of("history_of_gone", **context.whose, key=key)
+    rows = yield from rows_of("history_of_gone", **context.scope_params, key=key)
     reached = [
         (place, row[2:])
         for row in rows
-        if context.reaches(row[1] or Tier.WORKING, place := decode_namespace(context.root, row[0]))
+        if context.can_reach(
+            row[1] or Tier.WORKING, place := decode_namespace(context.root, row[0])
+        )
     ]
     if not reached:
         return None

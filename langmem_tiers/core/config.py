@@ -154,7 +154,7 @@ class Bounds:
         if len(query) > self.query_characters:
             raise self._beyond("query_characters", f"a query of {len(query):,} characters")
 
-    def beginning(self, text: str) -> str:
+    def truncate_query(self, text: str) -> str:
         """As much of what was said as a query may be: only who writes a query is refused one."""
         return text[: self.query_characters]
 
@@ -163,11 +163,11 @@ class Bounds:
         if limit > self.limit:
             raise self._beyond("limit", f"a limit of {limit:,}")
 
-    def conditions(self, conditions: Iterable[T]) -> list[T]:
+    def checked_conditions(self, conditions: Iterable[T]) -> list[T]:
         """The conditions of a filter, unless there are too many."""
         return self._few("filter_conditions", conditions, "a list of conditions")
 
-    def listed(self, items: Iterable[T], what: str) -> Iterable[T]:
+    def checked_items(self, items: Iterable[T], what: str) -> Iterable[T]:
         """What a memory lists, to be read as often as need be, unless it is too much."""
         if not isinstance(items, Iterable):  # whose field it is says what it must be
             return items
@@ -175,7 +175,7 @@ class Bounds:
             return self._few("batch", items, what)
         return items
 
-    def batched(self, items: Iterable[T]) -> list[T]:
+    def checked_batch(self, items: Iterable[T]) -> list[T]:
         """What is to be done at once, unless it is too much."""
         return self._few("batch", items, "a batch")
 
@@ -283,7 +283,7 @@ class Roles:
         return {"application": self.application, "worker": self.worker}
 
     @property
-    def name_taken(self) -> str | None:
+    def role_name(self) -> str | None:
         """The name of the role that a store takes."""
         return None if self.taken is None else self.names[self.taken]
 
@@ -312,7 +312,7 @@ class IndexOptions:
     language: str = "english"
 
     @property
-    def several(self) -> bool:
+    def has_many_vectors(self) -> bool:
         """Whether the fields are likely to give an item more than one vector."""
         return len(self.fields) > 1 or any(set(path) & set("*[{") for path in self.fields)
 
@@ -353,7 +353,7 @@ class StoreOptions:
             _check_positive(self.trace_days, "trace_days", "more than 0 days, or None to keep all")
 
     @property
-    def brief(self) -> list[str]:
+    def summary(self) -> list[str]:
         """How it is searched, and how its schemas are called."""
         parts = [f"schemas {self.schema_prefix}…"] if self.schema_prefix else []
         if self.index is None:

@@ -145,7 +145,7 @@ class MemoryContext:
         return tuple(dict.fromkeys(every))
 
     @property
-    def whose(self) -> dict[str, str | None]:
+    def scope_params(self) -> dict[str, str | None]:
         """The parameters by which a statement knows who asks."""
         return {"tenant": self.root, "user_id": self.user_id}
 
@@ -154,7 +154,7 @@ class MemoryContext:
         """Return the caller whom a process keeps things in mind for between two calls."""
         return Caller(self.tenant, self.user_id, self.project_id)
 
-    def reaches(self, tier: Tier | str, namespace: tuple[str, ...]) -> bool:
+    def can_reach(self, tier: Tier | str, namespace: tuple[str, ...]) -> bool:
         """Whether a memory that is there is reached by its key.
 
         What is in long_term is everybody's in the tenant, and so is what belongs to no project; all
@@ -168,7 +168,7 @@ class MemoryContext:
         return tier == Tier.LONG_TERM or shared[1:2] in ((), (project,))
 
     @property
-    def looks_after(self) -> tuple[str, ...]:
+    def managed_prefix(self) -> tuple[str, ...]:
         """The prefix of what somebody looks after here: a project, or all, if none is named."""
         return self.namespace(Tier.LONG_TERM if self.project_id is None else Tier.WORKING)
 

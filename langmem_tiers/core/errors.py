@@ -112,7 +112,7 @@ class EmbeddingError(TieredMemoryError):
     """What a model said that raised."""
 
     @classmethod
-    def of_model(cls, message: str) -> Self:
+    def from_model(cls, message: str) -> Self:
         """Make the error of a model that raised, which is the cause; nothing was written."""
         error = cls(
             f"the embedding model failed ({message}) and nothing was written: check its key, its "

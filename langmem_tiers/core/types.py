@@ -103,7 +103,7 @@ class MemoryType:
             )
         return {**extracted, **own}
 
-    def kept_for(self, user_id: str | None, personal: object = None) -> bool:
+    def is_personal(self, user_id: str | None, personal: object = None) -> bool:
         """Whether a memory is to be its user's own: as told, else as the type says.
 
         Raises:

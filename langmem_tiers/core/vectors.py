@@ -71,7 +71,7 @@ class VectorOptions:
         return 8 + self.dims * (2 if self.vector_type == "halfvec" else 4)
 
     @property
-    def covering(self) -> bool:
+    def fits_btree(self) -> bool:
         """Whether the vector fits into a B-tree tuple beside the longest namespace and field."""
         taken = MAX_NAMESPACE_BYTES + MAX_FIELD_BYTES + _INDEX_OVERHEAD_BYTES
         return self.bytes <= _INDEX_TUPLE_BYTES - taken

@@ -120,10 +120,10 @@ class ForgetRequest:
             return why or (_BESIDE if beside else None)
         return ASKED if (row.namespace, row.key) in self.places else None
 
-    def reaches(self, row: MemoryRow) -> bool:
+    def can_reach(self, row: MemoryRow) -> bool:
         """Whether a memory may go along, and be named: a key is of what the context reaches."""
         place = decode_namespace(self.tenant, row.namespace)
-        return self.kind != "key" or self.context.reaches(row.tier, place)
+        return self.kind != "key" or self.context.can_reach(row.tier, place)
 
 
 # The memories that go
@@ -201,7 +201,7 @@ def find_scope(request: ForgetRequest, filed: FileLines) -> Flow[ForgetScope]:
     seeds, rows = yield from _find_seeds(request)
     seeds = {row.id: why for row in lines if (why := request.why(row)) is not None} | seeds
     lineage = Lineage(
-        rows, (yield from _load_lineage(request.tenant, seeds, rows)), request.reaches
+        rows, (yield from _load_lineage(request.tenant, seeds, rows)), request.can_reach
     )
 
     def going(erased: Collection[int]) -> list[MemoryRow]:

@@ -161,7 +161,7 @@ def _planned_memories(scope: ForgetScope, reasons: Mapping[int, str]) -> Iterato
 
 
 def _planned_row(request: ForgetRequest, row: MemoryRow, why: str) -> PlannedMemory:
-    key = row.key if request.reaches(row) else None
+    key = row.key if request.can_reach(row) else None
     return PlannedMemory(key, decode_namespace(request.tenant, row.namespace), row.tier, why)
 
 

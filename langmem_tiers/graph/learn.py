@@ -364,7 +364,7 @@ def learn_from_turn(
         question = values.replace_unstorable(node.text_of(node.last_question(conversation)))
         experience = Experience(
             attempts=attempts,
-            asked=memory.tiered_store.options.bounds.beginning(question),
+            asked=memory.tiered_store.options.bounds.truncate_query(question),
             answered=messages.outcome_texts(conversation).get("answer", ""),
             before=values.replace_unstorable(next(filter(None, answers), "")),
             failed=judged is False,

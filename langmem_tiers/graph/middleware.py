@@ -112,7 +112,7 @@ def current_turn(step: Step) -> AgentTurn:
     previous_id = None if before is None else before["message_id"]
     if before is not None and previous_id is not None and message_id in (None, previous_id):
         return before
-    question_text = step.memory.tiered_store.options.bounds.beginning(
+    question_text = step.memory.tiered_store.options.bounds.truncate_query(
         replace_unstorable(node.text_of(question))
     )
     noted = AgentTurn(

@@ -188,10 +188,10 @@ def _question(step: Step, query: StateSource | None) -> str:
         return (
             before
             if message is None
-            else bounds.beginning(replace_unstorable(node.text_of(message)))
+            else bounds.truncate_query(replace_unstorable(node.text_of(message)))
         )
     value: str = node.read_state(step.state, query)
-    return bounds.beginning(str(value)) if isinstance(query, str) else value
+    return bounds.truncate_query(str(value)) if isinstance(query, str) else value
 
 
 def turn_recall_options(

@@ -326,7 +326,7 @@ def _change_item(
     if put.value is not None:
         content = checked_content(_gate_text(put.value["content"]))
         new_memory = NewMemory(content=content, memory_type=None, source=Source.AGENT, trust=trust)
-        verdict = _GATE.of(new_memory)
+        verdict = _GATE.judge(new_memory)
         if verdict.destination is None:
             return verdict_result(verdict)
         value = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}

@@ -237,7 +237,7 @@ def _memorize_items(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
     """Memorize one or several items; log those without a budget, and let the turn go on."""
     alone = isinstance(items, str | Mapping)
     listed = ([items] if items else []) if alone else [] if items is None else items
-    for batch in turn.memory.tiered_store.options.bounds.batched(listed):
+    for batch in turn.memory.tiered_store.options.bounds.checked_batch(listed):
         try:
             yield from keeping.memorize(turn, batch)
         except BudgetExceededError as refused:

@@ -173,7 +173,7 @@ def _create_engine(target: Target, context: MemoryContext) -> PGEngine:
         return await _connect(target, options)
 
     def enter(conn: Connection) -> None:
-        params = {name: value or "" for name, value in context.whose.items()}
+        params = {name: value or "" for name, value in context.scope_params.items()}
         conn.exec_driver_sql(_ENTER_TRANSACTION, params)
 
     engine = PGEngine.from_connection_string(

@@ -91,7 +91,7 @@ class _Event(NamedTuple):
             return False
         if self.namespace is None or context.project_id is None:
             return True
-        return context.reaches(str(self.tier), decode_namespace(context.root, self.namespace))
+        return context.can_reach(str(self.tier), decode_namespace(context.root, self.namespace))
 
 
 class DemotionCandidate(NamedTuple):
@@ -413,7 +413,7 @@ def read_explanation(
         InvalidInputError: if the memory was removed meanwhile.
     """
     candidates = yield from read_evidence(job.tenant, [memory_id])
-    params = {**context.whose, "id": memory_id}
+    params = {**context.scope_params, "id": memory_id}
     names = ("history_of", "relatives", "derivation")
     standing = Call("standing", {"tenant": job.tenant, "ids": [memory_id]})
     *answers, rows = yield Query((*(Call(name, params) for name in names), standing), commit=True)
@@ -493,7 +493,7 @@ def visible_content(
     context: MemoryContext,
 ) -> str:
     """Return the content to show beside another memory; empty if quarantined or out of reach."""
-    return visible_text(value, state) if context.reaches(tier, namespace) else ""
+    return visible_text(value, state) if context.can_reach(tier, namespace) else ""
 
 
 def _read_relative(row: Row, context: MemoryContext) -> Relative:

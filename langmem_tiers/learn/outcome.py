@@ -337,9 +337,9 @@ def record_exposures(
     if showing is None or not memories:
         return list(memories)
     places = [(encode_namespace(memory.namespace).namespace, memory.key) for memory in memories]
-    held = yield from _choose_held_out(memories, places, context.whose, showing)
+    held = yield from _choose_held_out(memories, places, context.scope_params, showing)
     params = {
-        **context.whose,
+        **context.scope_params,
         "run": showing.run.id,
         "root": showing.run.root,
         "project": context.project_id,
@@ -407,10 +407,10 @@ def credit_outcome(
     that the answer of the `exchange` did not use are recorded as unused, and not credited.
     """
     params: dict[str, Any] = {
-        **context.whose,
+        **context.scope_params,
         "run": run,
         "project": context.project_id,
-        **outside_bounds(context.looks_after),
+        **outside_bounds(context.managed_prefix),
         "succeeded": success,
         "now": now,
         "unused": None,
@@ -456,7 +456,7 @@ class LearningStats(MemoryStats):
 def read_uplifts(context: MemoryContext) -> Flow[Mapping[tuple[tuple[str, ...], str], Uplift]]:
     """Read the uplifts of the memories that the context sees and that were ever held out."""
     tenant = context.root
-    rows = yield from rows_of("holdout_counts", **context.whose)
+    rows = yield from rows_of("holdout_counts", **context.scope_params)
     return uplifts(
         {(decode_namespace(tenant, row[0]), str(row[1])): HoldoutCounts(*row[2:]) for row in rows}
     )

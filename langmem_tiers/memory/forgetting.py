@@ -238,7 +238,7 @@ def _locate(
 
 def _find_under_key(context: MemoryContext, key: str) -> Flow[tuple[KeyMeaning, ...]]:
     """Return the reached memories of a key: living ones, else archived, else deleted ones."""
-    rows = yield from rows_of("memories_under_key", **context.whose, key=key)
+    rows = yield from rows_of("memories_under_key", **context.scope_params, key=key)
     places = [KeyMeaning(context.root, key, *row) for row in rows]
     for origin in ("lives", "archived", "gone"):
         match = pick_memory([each for each in places if each.origin == origin], key, context)

@@ -145,7 +145,7 @@ def allow(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
     )
     if held:
         params = {
-            **memory.context.whose,
+            **memory.context.scope_params,
             "namespaces": [encode_namespace(lesson.namespace).namespace for lesson in held],
             "keys": [lesson.key for lesson in held],
             "event": str(uuid4()),
@@ -310,7 +310,7 @@ def learn_skills(
     runs = [] if trace is None else [trace]
     skills.skill_candidates(runs, min_support=min_support)  # refuses an invalid trace
     context = memory.context
-    traces = yield from memory.gate.screening([skills.trace_memory(run, context) for run in runs])
+    traces = yield from memory.gate.screen_kept([skills.trace_memory(run, context) for run in runs])
     if traces:
         yield from memory.pipeline.remember(traces, context)
     stored: dict[str, StoreResult] = {}
@@ -389,7 +389,7 @@ def _store_attempts(memory: Memory, attempts: Sequence[FailedAttempt]) -> Flow[l
     context = memory.context
     own = [attempt.to_memory(context) for attempt in dict.fromkeys(attempts)]
     # it quarantines attempts in which a tool's output instructs its reader
-    kept = yield from memory.gate.screening(own)
+    kept = yield from memory.gate.screen_kept(own)
     return (yield from memory.pipeline.remember(kept, context)) if kept else []
 
 
@@ -432,9 +432,9 @@ def _store_lessons(
         return []
     context, store = memory.context, memory.tiered_store.flows
     shown = list(dict.fromkeys(lesson.kind.example for lesson in drawn if lesson.kind is not None))
-    kept = yield from memory.gate.screening([attempt.to_memory(context) for attempt in shown])
+    kept = yield from memory.gate.screen_kept([attempt.to_memory(context) for attempt in shown])
     origins = dict(zip(shown, kept, strict=True))
-    made = yield from memory.gate.screening(
+    made = yield from memory.gate.screen_kept(
         [lesson.to_memory(experience, context) for lesson in drawn]
     )
     lessons_ = [

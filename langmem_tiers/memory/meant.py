@@ -93,7 +93,9 @@ def _describe(candidate: Candidate | ArchivedPlace | KeyMeaning | MemoryLocation
 def keep_reachable(candidates: Sequence[S], context: MemoryContext) -> list[S]:
     """Return the memories that the context reaches."""
     return [
-        candidate for candidate in candidates if context.reaches(candidate.tier, candidate.place[0])
+        candidate
+        for candidate in candidates
+        if context.can_reach(candidate.tier, candidate.place[0])
     ]
 
 
@@ -105,7 +107,7 @@ def resolve_key(named: str, context: MemoryContext, alive_at: datetime) -> Flow[
     """
     if not (handle := parse_handle(named)):
         return named
-    params = {**context.whose, "handles": [handle], "alive_at": alive_at}
+    params = {**context.scope_params, "handles": [handle], "alive_at": alive_at}
     (rows,) = yield Query((Call("known_handles", params),), commit=True)
     reachable = keep_reachable([MemoryLocation(*row) for _, *row in rows], context)
     return _pick_by_handle(reachable, named).key if reachable else named
@@ -119,7 +121,7 @@ def locate_memories(
     Raises:
         InvalidInputError: if the context reaches none of a key, or several elsewhere.
     """
-    whose = {**context.whose, "alive_at": alive_at}
+    whose = {**context.scope_params, "alive_at": alive_at}
     handles = {handle: key for key in keys if (handle := parse_handle(key))}
     calls = [Call("known_keys", {**whose, "keys": keys})]
     if handles:

@@ -191,7 +191,7 @@ def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Rec
 
 def stats(memory: Memory) -> Flow[LearningStats]:
     """Return counts of the tenant's memories, and the effects of those held out of runs."""
-    rows = yield from memory.tiered_store.flows.type_stats(memory.context.whose)
+    rows = yield from memory.tiered_store.flows.type_stats(memory.context.scope_params)
     uplift = yield from read_uplifts(memory.context)
     by_type: dict[str, int] = {}
     by_tier = dict.fromkeys(TIERS, 0)
@@ -280,7 +280,7 @@ def read_current(
     store, context = memory.tiered_store.flows, memory.context
     moment = store.moment()
     params = {
-        **context.whose,
+        **context.scope_params,
         "namespaces": [encode_namespace(namespace).namespace for namespace, _ in places],
         "keys": [key for _, key in places],
         **recalls.visibility(moment),
@@ -391,7 +391,7 @@ def recall_queries(memory: Memory, queries: Sequence[str], **options: Any) -> li
         raise InvalidTypeError("queries is a list of texts; for one, use get_context")
     if "embedding" in options:
         raise InvalidTypeError("an embedding is of one query: use get_context")
-    texts = memory.tiered_store.options.bounds.batched(queries)
+    texts = memory.tiered_store.options.bounds.checked_batch(queries)
     return [recall_query(memory, query, **options) for query in texts]
 
 

@@ -70,7 +70,7 @@ def store_many(
 def admit(memory: Memory, memories: Sequence[NewMemory]) -> Flow[list[StoreResult]]:
     """Pass checked memories through the gate, and store them."""
     if any(new.pinned is True for new in memories):
-        memories, _ = yield from memory.pipeline.validated(memories, memory.context)
+        memories, _ = yield from memory.pipeline.validate(memories, memory.context)
         pins = [new.content for new in memories if new.pinned is True]
         yield from check_room(memory, "\n".join(pins))
     return (yield from memory.pipeline.admit(memories, memory.context))
@@ -184,7 +184,7 @@ def new_memories(
     if isinstance(memories, str | Mapping) or not isinstance(memories, Iterable):
         raise InvalidTypeError("store_many takes a list of memories; for one, use store")
     checked = []
-    for entry in bounds.batched(memories):
+    for entry in bounds.checked_batch(memories):
         if isinstance(entry, str):
             checked.append(NewMemory(content=entry))
             continue

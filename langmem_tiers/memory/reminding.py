@@ -133,12 +133,12 @@ def add(
 def _store_intention(memory: Memory, new: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
     """Store a memory and its intention in one transaction, if the gate lets it pass."""
     pipeline, context = memory.pipeline, memory.context
-    memories, writes = yield from pipeline.validated([new], context)
-    (verdict,) = yield from pipeline.screened(memories, writes, context)
+    memories, writes = yield from pipeline.validate([new], context)
+    (verdict,) = yield from pipeline.screen(memories, writes, context)
     if not verdict.stored:
         return verdict_result(verdict)
     passing = apply_verdict(memories[0], writes[0], verdict, memory.gate)
-    (placed,) = yield from pipeline.placed(memories, [passing], context, ())
+    (placed,) = yield from pipeline.place(memories, [passing], context, ())
     put = replace(placed, ttl=math.inf, intention=intended)
     applied = yield from commit_writes([put], memory.tiered_store.flows)
     return admission_result(verdict, put, applied)
@@ -233,7 +233,7 @@ def _acknowledge(memory: Memory, tokens: Sequence[tuple[int, int]]) -> Flow[bool
     ids, fences = zip(*tokens, strict=True)
     rows = yield from rows_of(
         "acknowledge",
-        **memory.context.whose,
+        **memory.context.scope_params,
         **outside_bounds(memory.context.namespace(Tier.WORKING)),
         ids=list(ids),
         fences=list(fences),

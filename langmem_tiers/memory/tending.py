@@ -159,7 +159,7 @@ def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
     checked_name(session_id, "session_id")
     tenant = memory.context.root
     params = {
-        **memory.context.whose,
+        **memory.context.scope_params,
         "project_id": memory.context.project_id,
         "session": session_id,
         "memory_type": "working",

@@ -280,7 +280,7 @@ def embed(effect: Embed, model: Embeddings, mode: CallMode, deadline: Deadline) 
                 "bounds=Bounds(call_timeout_ms=…)"
             )
         message = shorten_line(errors.mask_passwords(reason), _LONGEST_ERROR)
-        raise errors.EmbeddingError.of_model(message) from error
+        raise errors.EmbeddingError.from_model(message) from error
 
 
 def _raise_timeout() -> NoReturn:

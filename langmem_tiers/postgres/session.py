@@ -520,7 +520,7 @@ class Database:
                 f"the role {role} may not use the schema {closed}, where pgvector is: have its "
                 f"owner run GRANT USAGE ON SCHEMA {closed} TO {role}"
             )
-        self.wall = walls.Wall(roles.taken or acting, roles.name_taken)
+        self.wall = walls.Wall(roles.taken or acting, roles.role_name)
         application = self.wall.acting == "application"
         self.statements = self.target.walled_statements if application else self.target.statements
 

@@ -143,7 +143,7 @@ class Target:
     def acting_params(self) -> dict[str, str | None]:
         """Return the parameters of `walls.ACTING`."""
         memories, roles = f"{self.options.schema('memory')}.memories", self.options.roles
-        return {"memories": memories, "worker": roles.worker, "taken": roles.name_taken}
+        return {"memories": memories, "worker": roles.worker, "taken": roles.role_name}
 
     def changes_rows(self, query: Query) -> bool:
         """Return True if a query changes rows that must be neither lost nor changed twice."""

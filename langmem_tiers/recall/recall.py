@@ -548,7 +548,7 @@ def find_by_key(
     store.begin_to_flush()
     moment = store.moment()
     params = {
-        **context.whose,
+        **context.scope_params,
         "tiers": [tier.value for tier in tiers],
         **visibility(moment),
     }

@@ -302,7 +302,9 @@ def replay_turn(
         InvalidInputError: if none is recorded that the context looks after, or one was ranked by a
             profile of the caller's own, and none is given.
     """
-    rows = yield from rows_of("recorded", **context.whose, turn=turn, project=context.project_id)
+    rows = yield from rows_of(
+        "recorded", **context.scope_params, turn=turn, project=context.project_id
+    )
     if not rows:
         raise InvalidInputError(
             f"no recall of {short(turn)} is recorded in tenant {context.tenant!r}: with "

@@ -289,7 +289,7 @@ class Gate:
     panel: Panel | None = None
     """Chat models that score it in their place, before it is stored."""
 
-    def of(self, memory: NewMemory, review: ReviewResult | None = None) -> Verdict:
+    def judge(self, memory: NewMemory, review: ReviewResult | None = None) -> Verdict:
         """What becomes of a memory, by its text, its source and what is known already.
 
         With a `review`, which chat models gave, no function is asked for one; what none of them
@@ -329,29 +329,29 @@ class Gate:
             private=private,
         )
 
-    def asks(self, memory: NewMemory) -> bool:
+    def needs_models(self, memory: NewMemory) -> bool:
         """Whether models have a say: none is asked of what is refused or held without them."""
-        return replace(self, reviewers=None).of(memory).decision is Decision.ACCEPT
+        return replace(self, reviewers=None).judge(memory).decision is Decision.ACCEPT
 
-    def rooms(self, memory_type: str, tier: Tier) -> tuple[Capacity, ...]:
+    def capacities(self, memory_type: str, tier: Tier) -> tuple[Capacity, ...]:
         """How many memories the place of such a memory holds."""
         of_type = self.policy.capacity.get(memory_type)
         of_tier = self.policy.tier_capacity.get(tier)
         own = () if of_type is None else (Capacity(of_type, memory_type=memory_type),)
         return own if of_tier is None else (*own, Capacity(of_tier, tier=tier))
 
-    def trusting(self, memory: NewMemory) -> NewMemory:
+    def cap_source_trust(self, memory: NewMemory) -> NewMemory:
         """A memory that is trusted no further than its source."""
         trust = min(memory.trust, self.policy.trust.of_source(memory.source))
         return memory if trust == memory.trust else replace(memory, trust=trust)
 
-    def screening(self, memories: Sequence[NewMemory]) -> Flow[list[NewMemory]]:
+    def screen_kept(self, memories: Sequence[NewMemory]) -> Flow[list[NewMemory]]:
         """Memories that are kept whatever they say, and held back if they instruct their reader."""
         lenient = replace(self.policy, refuse_trivial=False, refuse_echoes=False)
         gate = replace(self, policy=lenient, reviewers=None)
 
         def screened(memory: NewMemory) -> NewMemory:
-            verdict = gate.of(replace(memory, recalled=()))
+            verdict = gate.judge(replace(memory, recalled=()))
             return replace(
                 memory,
                 trust=min(memory.trust, verdict.trust),

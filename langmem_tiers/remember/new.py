@@ -161,7 +161,7 @@ def to_write(
     write = write_of_value(
         value,
         place=encode_namespace(
-            where.namespace(tier, personal=kind.kept_for(where.user_id, memory.personal))
+            where.namespace(tier, personal=kind.is_personal(where.user_id, memory.personal))
         ),
         key=str(uuid4()) if memory.key is None else memory.key,
         index=index,
@@ -270,7 +270,7 @@ def freeze(memory: NewMemory, bounds: Bounds) -> NewMemory:
     for name, check in _READ_ONCE.items():
         value = getattr(memory, name)
         if _is_given(name, value):
-            items = bounds.listed(value, f"a list of {name}") if name in _LISTS else value
+            items = bounds.checked_items(value, f"a list of {name}") if name in _LISTS else value
             read[name] = check(items, name)
     return replace(memory, **read)
 

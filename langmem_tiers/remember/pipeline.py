@@ -120,15 +120,15 @@ class Pipeline:
                 nothing was.
         """
         yield from extend_deadline(len(memories))
-        memories, writes = yield from self.validated(memories, context)
-        verdicts = yield from self.screened(memories, writes, context)
+        memories, writes = yield from self.validate(memories, context)
+        verdicts = yield from self.screen(memories, writes, context)
         passed, passing, repeated = list[NewMemory](), list[Write](), list[tuple[Place, str]]()
         for memory, put, verdict in zip(memories, writes, verdicts, strict=True):
             repeated += verdict.repeated
             if verdict.stored:
                 passed.append(memory)
                 passing.append(apply_verdict(memory, put, verdict, self.gate))
-        placed = yield from self.placed(passed, passing, context, tuple(repeated))
+        placed = yield from self.place(passed, passing, context, tuple(repeated))
         applied = yield from commit_writes(placed, self._store)
         own = iter(placed)
         return [
@@ -147,12 +147,12 @@ class Pipeline:
             InvalidInputError: for what cannot be stored, or is derived from what is not there;
                 nothing was.
         """
-        written = yield from self.writes(memories, context)
+        written = yield from self.prepare_writes(memories, context)
         writes = [replace(put, has_given_key=False) for put in written]
         applied = yield from commit_writes(writes, self._store)
         return [unjudged_result(put, applied) for put in writes]
 
-    def writes(
+    def prepare_writes(
         self, memories: Sequence[NewMemory], context: MemoryContext, spares: Places | None = None
     ) -> Flow[list[Write]]:
         """What would store memories as they are, judged before or by nobody; see `placed`.
@@ -160,12 +160,12 @@ class Pipeline:
         Raises:
             InvalidInputError: for what cannot be stored, or is derived from what is not there.
         """
-        memories, writes = yield from self.validated(memories, context)
-        return (yield from self.placed(memories, writes, context, spares))
+        memories, writes = yield from self.validate(memories, context)
+        return (yield from self.place(memories, writes, context, spares))
 
     # Validate
 
-    def checked(self, memory: NewMemory, context: MemoryContext) -> Write:
+    def to_write(self, memory: NewMemory, context: MemoryContext) -> Write:
         """What would store a memory that was read, but for what it is derived from.
 
         Raises:
@@ -180,7 +180,7 @@ class Pipeline:
             bounds=self._store.options.bounds,
         )
 
-    def validated(
+    def validate(
         self, memories: Sequence[NewMemory], context: MemoryContext
     ) -> Flow[tuple[list[NewMemory], list[Write]]]:
         """Memories that can be read again, trusted as their source is, and what would store them.
@@ -190,14 +190,14 @@ class Pipeline:
         """
         bounds, frozen = self._store.options.bounds, list[NewMemory]()
         for memory in memories:
-            frozen.append(self.gate.trusting(new.freeze(memory, bounds)))
-        check = partial(self.checked, context=context)
+            frozen.append(self.gate.cap_source_trust(new.freeze(memory, bounds)))
+        check = partial(self.to_write, context=context)
         writes = yield from map_off_loop(check, new.size_of(frozen), frozen)
         return frozen, writes
 
     # Screen
 
-    def screened(
+    def screen(
         self,
         memories: Sequence[NewMemory],
         writes: Sequence[Write],
@@ -237,7 +237,7 @@ class Pipeline:
         if gate.panel is not None:
             reviews = yield from self._reviews(gate.panel, candidates, long)
         given_reviews = map(reviews.get, count())
-        verdicts = yield from map_off_loop(gate.of, long, candidates, given_reviews)
+        verdicts = yield from map_off_loop(gate.judge, long, candidates, given_reviews)
         for at, repeated in sources.items():
             verdicts[at] = replace(verdicts[at], sources=repeated)
         return verdicts
@@ -285,7 +285,7 @@ class Pipeline:
         moment, index = self._store.moment(), self._store.options.index
         named = [text.namespace for text in repeated]
         echoes = {
-            **context.whose,
+            **context.scope_params,
             "namespaces": [
                 None if labels is None else encode_namespace(labels).namespace for labels in named
             ],
@@ -328,7 +328,7 @@ class Pipeline:
         self, panel: Panel, candidates: Sequence[NewMemory], long: int
     ) -> Flow[Mapping[int, ReviewResult]]:
         """What chat models say of those that they are asked about, by place; all at once."""
-        needed = yield from map_off_loop(self.gate.asks, long, candidates)
+        needed = yield from map_off_loop(self.gate.needs_models, long, candidates)
         asked = [at for at, wanted in enumerate(needed) if wanted]
         if not asked:
             return {}
@@ -338,7 +338,7 @@ class Pipeline:
 
     # Place
 
-    def placed(
+    def place(
         self,
         memories: Sequence[NewMemory],
         writes: Sequence[Write],
@@ -368,7 +368,7 @@ class Pipeline:
             if memory.derived_from:  # what is named is not only repeated
                 named += [places[key] for key in memory.derived_from]
                 echoes = tuple(each for each in echoes if each not in named)
-            capacities = () if spares is None else self.gate.rooms(memory_type, put.tier)
+            capacities = () if spares is None else self.gate.capacities(memory_type, put.tier)
             placed.append(
                 replace(
                     put,
@@ -381,7 +381,7 @@ class Pipeline:
             )
         return placed
 
-    def lacking(
+    def missing_origins(
         self, memories: Sequence[NewMemory], context: MemoryContext
     ) -> Flow[list[str | None]]:
         """Say why each of these cannot be derived from what it names; None where it can."""
@@ -396,7 +396,7 @@ class Pipeline:
             return [None for _ in memories]
         reasons: list[str | None] = []
         for memory in memories:
-            reasons += yield from self.lacking([memory], context)
+            reasons += yield from self.missing_origins([memory], context)
         return reasons
 
 

@@ -178,10 +178,10 @@ def list_decisions(
     What another project or user keeps is left out.
     """
     params = {
-        **context.whose,
+        **context.scope_params,
         "ids": list(since),
         "since": list(since.values()),
-        **outside_bounds(context.looks_after),
+        **outside_bounds(context.managed_prefix),
     }
     (rows,) = yield Query((Call("decisions", params),), commit=True)
     return {number: Ruling(kind, "; ".join(map(str, why or ()))) for number, kind, why in rows}
@@ -198,8 +198,8 @@ def _quarantined_call(
 ) -> Call:
     places = [prefix_scope(context.namespace(tier)) for tier in TIERS] if own else []
     params = {
-        **context.whose,
-        **outside_bounds(context.looks_after),
+        **context.scope_params,
+        **outside_bounds(context.managed_prefix),
         "key": key,
         "tiers": [tier.value for tier in TIERS] if places else None,
         "lows": [place.low for place in places],

@@ -178,7 +178,7 @@ def build_scope_params(context: MemoryContext, moment: Moment) -> ScopeParams:
         lows.append(low)
         highs.append(high)
     return {
-        **context.whose,
+        **context.scope_params,
         "tiers": [*map(str, TIERS)],
         "lows": lows,
         "highs": highs,

@@ -57,7 +57,7 @@ def compile_filter(
         for condition in _compile((_check_filter_key(key),), wanted, bounds)
     )
     try:
-        return bounds.conditions(compiled)
+        return bounds.checked_conditions(compiled)
     except RecursionError as error:
         raise InvalidInputError(
             "the filter is nested more deeply than Python can read from here; flatten it",

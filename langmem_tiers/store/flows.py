@@ -264,7 +264,7 @@ class StoreFlows:
 
     def batch(self, operations: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
         """Run operations: all reads, then all writes; in `tier` alone if one is given."""
-        todo = self.options.bounds.batched(operations)
+        todo = self.options.bounds.checked_batch(operations)
         if len(todo) == 1 and isinstance(todo[0], GetOp):
             return [(yield from self._get(todo[0], tier))]
         yield from flow.extend_deadline(len(todo))

@@ -93,7 +93,7 @@ def to_write(op: PutOp, options: StoreOptions) -> Write:
         key=key,
         value=encode_value(op.value, options.bounds),
         texts=tuple(
-            options.bounds.listed(indexed_texts(op.value, paths), "a list of texts to index")
+            options.bounds.checked_items(indexed_texts(op.value, paths), "a list of texts to index")
         ),
         ttl=_minutes(op.ttl),
         recall_fields=read_recall_fields(op.value),
@@ -173,7 +173,7 @@ def _list_namespaces(op: base.ListNamespacesOp, bounds: Bounds) -> ListRequest:
         raise InvalidTypeError(
             f"match_conditions is a tuple of MatchCondition, not {short(matches)}"
         )
-    conditions = [_match(condition) for condition in bounds.conditions(matches)]
+    conditions = [_match(condition) for condition in bounds.checked_conditions(matches)]
     tenants = {labels[0] for kind, labels in conditions if kind == "prefix" and labels}
     depth = op.max_depth
     return ListRequest(

@@ -234,7 +234,9 @@ def _read_call(
         name = "search_exact"
         if few and any(tier in reading.ann_tiers for tier in reading.tiers):
             name = "search_ann"
-        elif not request.offset and not (reading.options.index and reading.options.index.several):
+        elif not request.offset and not (
+            reading.options.index and reading.options.index.has_many_vectors
+        ):
             name = "search_single"
     return Call(
         statement_name(name, request, reading.tiers), search_params(request, vector, reading)

@@ -163,7 +163,7 @@ class TieredStore(BaseStore):
 
     def __repr__(self) -> str:
         """Show its tiers and its index, never its connection string."""
-        return f"TieredStore({'; '.join((', '.join(Tier), *self.options.brief))})"
+        return f"TieredStore({'; '.join((', '.join(Tier), *self.options.summary))})"
 
     @classmethod
     def from_conn_string(

@@ -172,7 +172,7 @@ def assemble_context(
         "seconds": turn.settings.source_seconds,
         "deadline": None if left is None else monotonic() + left,
     }
-    beginning = turn.memory.tiered_store.options.bounds.beginning(prompt)
+    beginning = turn.memory.tiered_store.options.bounds.truncate_query(prompt)
     recall_query(turn.memory, beginning, **metadata["filters"])
     return _assemble(turn, prompt, wanted, metadata)
 

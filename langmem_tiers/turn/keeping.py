@@ -150,10 +150,10 @@ def _keep_call(turn: Turn, record: TurnRecord, invocation: Invocation, whole: st
     gate = replace(
         gate, policy=lenient, reviewers=None, detectors=(lambda _: findings,), panel=None
     )
-    verdict = redact_verdict(gate.of(memory), memory, gate)
+    verdict = redact_verdict(gate.judge(memory), memory, gate)
     stored = _memory_as_stored(memory, verdict, gate)
     kept = [] if stored is None else [stored]
-    writes = [turn.memory.pipeline.checked(each, turn.context) for each in kept]
+    writes = [turn.memory.pipeline.to_write(each, turn.context) for each in kept]
     record.calls.append(call)
     record.wanted.append(record.wish(turn.context, call.key, memory.content))
     record.pending += kept
@@ -196,13 +196,13 @@ def memorize(
     """
     current_record(turn)
     memory = _to_memory(turn, item, metadata)
-    turn.memory.pipeline.checked(memory, turn.context)
+    turn.memory.pipeline.to_write(memory, turn.context)
     return _memorize_checked(turn, memory)
 
 
 def _memorize_checked(turn: Turn, memory: NewMemory) -> Flow[Memorized]:
     """Screen a checked memory, and keep it as pending."""
-    (why,) = yield from unit(turn.memory.pipeline.lacking([memory], turn.context))
+    (why,) = yield from unit(turn.memory.pipeline.missing_origins([memory], turn.context))
     if why is not None and not (yield from unit(_was_committed(turn))):
         raise InvalidInputError(f"{why}; it is not kept, and what is pending stays so")
     # a retry makes the same key; a memory that the gate does not see is not wanted
@@ -297,8 +297,8 @@ def _screen(turn: Turn, memory: NewMemory, to: Route) -> Flow[list[_ScreenedMemo
         replace(each, recalled=(*each.recalled, *record.shown)) for each in (memory, *again)
     ]
     pipeline = turn.memory.pipeline
-    memories, writes = yield from pipeline.validated(memories, turn.context)
-    verdicts = yield from unit(pipeline.screened(memories, writes, turn.context, leaving))
+    memories, writes = yield from pipeline.validate(memories, turn.context)
+    verdicts = yield from unit(pipeline.screen(memories, writes, turn.context, leaving))
     verdict, *others = (
         redact_verdict(*each, gate) for each in zip(verdicts, memories, strict=True)
     )
@@ -337,7 +337,7 @@ def _keep_screened(
 
     Repetitions of a memory that the turn has replaced since, or evicts, are added too.
     """
-    gate, context, checked = turn.memory.gate, turn.context, turn.memory.pipeline.checked
+    gate, context, checked = turn.memory.gate, turn.context, turn.memory.pipeline.to_write
     memory, verdict = judged
     passing = [
         _memory_as_stored(memory, replace(verdict, destination=each), gate)

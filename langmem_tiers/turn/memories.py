@@ -82,7 +82,7 @@ class MemorySource:
     ) -> Flow[Section]:
         """Recall the memories that matter for a prompt, best first."""
         options = dict(metadata["options"])
-        beginning = memory.tiered_store.options.bounds.beginning(prompt)
+        beginning = memory.tiered_store.options.bounds.truncate_query(prompt)
         stages = options.pop("informed_by", ())
         types = _allowed_types(options, metadata["filters"], memory)
         if types == []:

@@ -188,7 +188,7 @@ class _Commit:
         self.vectors |= yield from self._measure_relevance()
         yield from self._find_skills(success=success)
         puts = yield from self._pending_writes()
-        puts += yield from self.pipeline.writes(self.taught, self.context)
+        puts += yield from self.pipeline.prepare_writes(self.taught, self.context)
         writes = last_writes([*(yield from self._eviction_writes()), *puts])
         free = {write.name for write in writes if not write.held}
         self.lost |= {write.name: SAME_KEY for write in puts if write.held and write.name in free}
@@ -291,30 +291,34 @@ class _Commit:
             for key, skill in proposed.items()
             if skills.has_new_evidence(skill, stored.get(key))
         }
-        self.taught += [trace, *map(self.turn.memory.gate.trusting, news.values())]
+        self.taught += [trace, *map(self.turn.memory.gate.cap_source_trust, news.values())]
         self.skills += news
 
     def _pending_writes(self) -> Flow[list[Write]]:
         """Return the writes of what is pending; what cannot be written goes to `lost`."""
         record, context, sound = self.record, self.context, list[NewMemory]()
-        lacking = yield from self.pipeline.lacking(record.pending, context)
+        lacking = yield from self.pipeline.missing_origins(record.pending, context)
         for memory, why in zip(record.pending, lacking, strict=True):
             if why is None:
                 sound.append(memory)
             else:
-                gone = self.pipeline.checked(memory, context)
+                gone = self.pipeline.to_write(memory, context)
                 self.lost[gone.place, gone.key] = why
         echoed = tuple(
             (Place(context.root, echo["namespace"]), echo["key"]) for echo in record.echoes
         )
-        return (yield from self.pipeline.writes(sound, context, echoed))
+        return (yield from self.pipeline.prepare_writes(sound, context, echoed))
 
     def _eviction_writes(self) -> Flow[list[Write]]:
         """Return the deletions that make room, of memories of the context that are still there."""
         if not self.record.evicted:
             return []
         alive_at = self.store.moment().alive_at
-        params = {**self.context.whose, "keys": list(self.record.evicted), "alive_at": alive_at}
+        params = {
+            **self.context.scope_params,
+            "keys": list(self.record.evicted),
+            "alive_at": alive_at,
+        }
         rows = yield from rows_of("known_keys", **params)
         own = {encode_namespace(place) for tier in Tier for place in self.context.places(tier)}
         places = [(Place(tenant, namespace), key) for key, tenant, namespace, _ in rows]
@@ -499,7 +503,7 @@ def turns(
     """
     context, session = turn.context, checked_label(session_id, "session_id")
     project = None if context.project_id is None else replace_unstorable(context.project_id)
-    params = {**context.whose, "limit": checked_limit(limit)}
+    params = {**context.scope_params, "limit": checked_limit(limit)}
     ended = rows_of("turns_ended", **params, session=session, project=project)
     return map_result(ended, _read_ended_turns)
 

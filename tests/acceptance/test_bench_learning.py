@@ -95,7 +95,7 @@ def test_no_real_reflexion_is_held_back_as_an_agents_word(data: Path) -> None:
     held = [
         one
         for one in dict.fromkeys(told)
-        if Gate().of(NewMemory(content=one, source="agent")).decision is Decision.QUARANTINE
+        if Gate().judge(NewMemory(content=one, source="agent")).decision is Decision.QUARANTINE
     ]
     assert len(told) > 2_000
     assert held == []

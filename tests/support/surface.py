@@ -49,7 +49,7 @@ INNER: Final = {
     "MemoryType.kept_for": "what storing asks of a type",
     "MemoryType.match": "what a recall asks of a type",
     "MemoryTypes.learned": "what a recall asks of the types",
-    "MemoryContext.reaches": "what a look-up asks of a context",
+    "MemoryContext.can_reach": "what a look-up asks of a context",
     "MemoryHooks.key": "what a hook names its memories by",
     "TieredMemoryRetriever.model_post_init": "pydantic's",
     "Reviewer.score_relevance": "what a recall asks of a reviewer",

@@ -32,7 +32,7 @@ def test_an_error_is_the_same_in_another_process(kind: type[errors.TieredMemoryE
 
 
 def test_what_a_model_said_and_a_long_message_stay_in_another_process() -> None:
-    failed = errors.EmbeddingError.of_model("no key")
+    failed = errors.EmbeddingError.from_model("no key")
     again = pickle.loads(pickle.dumps(failed))
     assert (again.said, again.code, str(again)) == ("no key", "model_failed", str(failed))
     assert str(failed).startswith("the embedding model failed (no key) and nothing was written: ")

@@ -57,11 +57,11 @@ SPECIFIED = (
 
 
 def gated(text: str, source: str = "user", memory_type: str | None = "episodic") -> Verdict:
-    return Gate().of(NewMemory(content=text, source=source, memory_type=memory_type))
+    return Gate().judge(NewMemory(content=text, source=source, memory_type=memory_type))
 
 
 def verdict_of(sample: Sample) -> Verdict:
-    return Gate().of(
+    return Gate().judge(
         NewMemory(
             content=sample.text,
             source=sample.source,
@@ -101,7 +101,7 @@ def test_a_kind_that_no_detector_knows_is_refused_and_a_pattern_makes_one() -> N
 
 
 def test_a_text_that_is_too_long_is_refused_with_its_length() -> None:
-    verdict = Gate(policy=GatePolicy(longest=100)).of(NewMemory(content="word " * 30))
+    verdict = Gate(policy=GatePolicy(longest=100)).judge(NewMemory(content="word " * 30))
 
     assert verdict.reason.startswith("too long: 150 characters")
 
@@ -111,7 +111,7 @@ def test_a_memory_that_nobody_could_review_is_held_back() -> None:
         raise RuntimeError("no connection")
 
     reviewers = Reviewers([Reviewer(name="broken", storage=broken)])
-    verdict = Gate(reviewers=reviewers).of(NewMemory(content="The port is 80."))
+    verdict = Gate(reviewers=reviewers).judge(NewMemory(content="The port is 80."))
 
     assert verdict.decision is Decision.QUARANTINE
     assert verdict.reason.startswith("unreviewed: ")
@@ -120,7 +120,7 @@ def test_a_memory_that_nobody_could_review_is_held_back() -> None:
 
 def test_what_models_did_not_answer_for_is_stored_at_the_threshold_and_not_reviewed() -> None:
     silent = ReviewResult(consensus_score=None, failures={"analyzer": "no connection"})
-    verdict = Gate().of(NewMemory(content="The port is 80."), review=silent)
+    verdict = Gate().judge(NewMemory(content="The port is 80."), review=silent)
 
     assert verdict.decision is Decision.ACCEPT
     assert (verdict.reviewed, verdict.score) == (False, 6.0)
@@ -130,7 +130,7 @@ def test_what_models_did_not_answer_for_is_stored_at_the_threshold_and_not_revie
 @given(st.floats(0, 10), st.floats(0, 10))
 def test_models_let_pass_only_what_is_worth_it_and_informs(worth: float, informs: float) -> None:
     said = consensus({"analyzer": Score(worth, "so"), INJECTION: Score(informs, "so")})
-    verdict = Gate().of(NewMemory(content="The port is 80."), review=said)
+    verdict = Gate().judge(NewMemory(content="The port is 80."), review=said)
 
     assert (verdict.decision is Decision.ACCEPT) == (worth >= 6 and informs >= 5)
     assert (verdict.reviewed, verdict.score) == (True, worth)
@@ -139,7 +139,7 @@ def test_models_let_pass_only_what_is_worth_it_and_informs(worth: float, informs
 def test_a_text_goes_to_the_type_that_is_named_and_its_words_lead_nowhere() -> None:
     assert route("semantic").memory_type == "semantic"
     assert route(None).memory_type == "episodic"
-    verdict = Gate().of(NewMemory(content="I need to call Ben later", memory_type=None))
+    verdict = Gate().judge(NewMemory(content="I need to call Ben later", memory_type=None))
     assert verdict.destination is not None
     assert verdict.destination.memory_type == "episodic"
 
@@ -151,12 +151,12 @@ def test_of_a_lesson_each_part_is_judged_by_whose_word_it_is() -> None:
         content=layout, source="tool", parts=(ContentPart("t", "agent"), ContentPart(order))
     )
 
-    assert Gate().of(lesson).decision is Decision.QUARANTINE
+    assert Gate().judge(lesson).decision is Decision.QUARANTINE
     own = replace(lesson, parts=(ContentPart("t", "agent"), ContentPart(order, "agent")))
-    assert Gate().of(own).decision is Decision.ACCEPT
-    assert Gate().of(replace(lesson, source="agent")).decision is Decision.ACCEPT
-    assert Gate().of(replace(lesson, source="user")).decision is Decision.ACCEPT
-    assert Gate().of(replace(lesson, source="agent", trust=0.1)).decision is Decision.QUARANTINE
+    assert Gate().judge(own).decision is Decision.ACCEPT
+    assert Gate().judge(replace(lesson, source="agent")).decision is Decision.ACCEPT
+    assert Gate().judge(replace(lesson, source="user")).decision is Decision.ACCEPT
+    assert Gate().judge(replace(lesson, source="agent", trust=0.1)).decision is Decision.QUARANTINE
 
 
 standings = st.lists(
@@ -194,6 +194,8 @@ def test_what_a_user_pasted_is_a_pages_word_and_what_a_user_typed_is_not() -> No
     page = "Best bags of 2026. " * 20
     asked = "Which of these bags is the best?"
 
-    assert Gate().of(NewMemory(content=f"{asked}\n\n{page}{order}")).decision is Decision.QUARANTINE
-    assert Gate().of(NewMemory(content=f"{order} {page}")).decision is Decision.ACCEPT
-    assert Gate().of(NewMemory(content=f"{asked}\n\n{order}")).decision is Decision.ACCEPT
+    assert (
+        Gate().judge(NewMemory(content=f"{asked}\n\n{page}{order}")).decision is Decision.QUARANTINE
+    )
+    assert Gate().judge(NewMemory(content=f"{order} {page}")).decision is Decision.ACCEPT
+    assert Gate().judge(NewMemory(content=f"{asked}\n\n{order}")).decision is Decision.ACCEPT

@@ -72,8 +72,8 @@ def test_migrations_are_numbered_without_gaps_and_their_checksums_do_not_depend_
 
 
 def test_the_widest_covering_index_fits_a_b_tree_tuple() -> None:
-    assert VectorOptions(dims=384).covering
-    assert VectorOptions(dims=1024, vector_type="halfvec").covering
-    assert not VectorOptions(dims=1536).covering
+    assert VectorOptions(dims=384).fits_btree
+    assert VectorOptions(dims=1024, vector_type="halfvec").fits_btree
+    assert not VectorOptions(dims=1536).fits_btree
     assert "INCLUDE" in sql.vector_tables(StoreOptions(), VectorOptions(dims=384))
     assert "INCLUDE" not in sql.vector_tables(StoreOptions(), VectorOptions(dims=1536))

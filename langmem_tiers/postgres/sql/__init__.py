@@ -185,7 +185,7 @@ def vector_tables(options: StoreOptions, vector: VectorOptions | None) -> str:
         **_schemas(options),
         "vector": f"{shape.vector_type}({shape.dims})" if vector else shape.vector_type,
         "storage": "PLAIN" if shape.bytes <= _PLAIN_BYTES else "EXTERNAL",
-        "covering": "INCLUDE (embedding)" if shape.covering else "",
+        "covering": "INCLUDE (embedding)" if shape.fits_btree else "",
     }
     return _fill(_read("vectors.sql"), fill) + document_views(options)
 
