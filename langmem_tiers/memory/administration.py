@@ -159,7 +159,7 @@ def archive(memory: Memory, policy: ArchivalPolicy, *, dry_run: bool = True) -> 
         ```python
         from langmem_tiers import ArchivalPolicy
 
-        print(memory.admin.archive(ArchivalPolicy(url="./archive")))  # what would leave
+        print(memory.admin.archive(ArchivalPolicy(url="./archive")))  # what it would move
         report = memory.admin.archive(ArchivalPolicy(url="./archive"), dry_run=False)
         ```
     """
@@ -275,18 +275,18 @@ def import_tenant(
 ) -> Flow[ImportReport]:
     """Import an export as it was: ids, times, vectors and counters.
 
-    The context's tenant is the one that was exported, and has nothing here yet; the database was
-    set up with the same index. The file is checked to its end before anything is written. Then it
-    is written in batches: what is stopped, is finished by the same call. Ids are new ones if other
-    tenants have any of them.
+    The context's tenant is the exported one, and has no rows here yet; the database was set up with
+    the same index. The file is checked to its end before anything is written. Then it is written in
+    batches; the same call finishes an interrupted import. Ids are new ones if other tenants have
+    any of them.
 
     Args:
-        path: What `export_tenant` wrote.
-        source: Who answers for the file: no memory is trusted more than this source is, and no
-            archives, receipts or tombstones are taken from it. Without it, whoever calls answers
-            for all that it says.
-        readmit: Let back what was forgotten here; otherwise it is left out, and what quotes it
-            loses that.
+        path: A file of `export_tenant`.
+        source: The source that vouches for the file: no memory is trusted more than this source,
+            and archives, receipts and tombstones of the file are ignored. Without it, the caller
+            vouches for the whole file.
+        readmit: Import texts that were forgotten here; otherwise they are left out, and memories
+            that quote them lose the quote.
 
     Raises:
         ConfigurationError: if the store has not the rights of the database's owner.

@@ -22,7 +22,7 @@ class MemoryCoordinator(Memory):
         store: A store with an index.
         context: The context that remembers and asks.
         types: The memory types; the built-in ones if not given.
-        settings: How long a recall may take (0.5 seconds if not given), how many memories
+        settings: Longest time of a recall (0.5 seconds if not given), how many memories
             it returns where no `limit` is given (10 if not given), and for how many days it is
             recorded for `admin.replay` (not at all if not given).
         policy: Conditions of a promotion; those of the specification if not given.

@@ -222,7 +222,7 @@ def _checked_name(kind: ForgetKind, name: object, context: MemoryContext) -> str
             "the tenant's is forgotten through a context that names no user"
         )
     if kind == "user":
-        MemoryContext(tenant=context.tenant, user_id=name)  # refuses what can be no user
+        MemoryContext(tenant=context.tenant, user_id=name)  # refuses an invalid user
     return name
 
 

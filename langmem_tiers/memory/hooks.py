@@ -149,7 +149,7 @@ def on_session_start(
         state: The graph's state, for predicates.
         predicates: Functions of the state, by the names that intentions use.
         limit: Most reminders, and most open intentions, by priority.
-        lease_seconds: How long a reminder waits to be acknowledged; see
+        lease_seconds: Seconds that a reminder waits to be acknowledged; see
             `MemoryCoordinator.remind`.
         run_id: The run that they are raised for; see `MemoryCoordinator.remind`.
     """

@@ -171,7 +171,7 @@ def store_pattern(
         tags: Stored in lower case, words joined by hyphens.
         project_id: The context's if not given.
         source_task: The task it comes from.
-        source: Who says so; see `store`.
+        source: The source of it; see `store`.
 
     Raises:
         InvalidInputError: for what cannot be stored; nothing was.
@@ -206,15 +206,15 @@ def store_reflexion(
 
     Args:
         task_id: The task that failed.
-        original_approach: What was tried.
-        failure_reason: Why it failed.
-        improved_approach: What to do instead.
+        original_approach: The attempt.
+        failure_reason: The reason of the failure.
+        improved_approach: The advice for the next time.
         tags: Stored in lower case, words joined by hyphens.
         project_id: The context's if not given.
-        failure: What failed: the exception or the text of its error. The same failure in the
+        failure: The failure: the exception or the text of its error. The same failure in the
             same tool recalls this lesson (see `get_lessons`); a reason in prose is no failure.
         tool: The tool that failed.
-        source: Who says so; see `store`.
+        source: The source of it; see `store`.
 
     Raises:
         InvalidInputError: for a field that is empty; nothing was stored.

@@ -209,9 +209,9 @@ def release(
     quarantined until they are released themselves.
 
     Args:
-        key: Of the memory.
-        reason: Why, for its history.
-        version: The `version` of it that was looked at; any, if not given.
+        key: The key of the memory.
+        reason: The reason, for its history.
+        version: The `version` of it that the decision is about; any, if not given.
 
     Raises:
         InvalidInputError (not_quarantined): if there is no such memory, or it is not quarantined.
@@ -231,9 +231,9 @@ def reject(memory: Memory, key: str, *, reason: str, version: datetime | None = 
     """Delete a quarantined memory; return the id of the event with the reason, for `history`.
 
     Args:
-        key: Of the memory.
-        reason: Why, for its history.
-        version: The `version` of it that was looked at; any, if not given.
+        key: The key of the memory.
+        reason: The reason, for its history.
+        version: The `version` of it that the decision is about; any, if not given.
 
     Raises:
         InvalidInputError (not_quarantined): if there is no such memory, or it is not quarantined.

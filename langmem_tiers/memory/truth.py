@@ -47,7 +47,7 @@ def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
     before.
 
     Args:
-        key: Of the older memory.
+        key: The key of the older memory.
         by: The key of the newer one.
 
     Raises:
@@ -68,8 +68,8 @@ def retract(memory: Memory, key: str, *, reason: str, answers: bool = False) -> 
     memory derived from it later. It is one transaction; repeating it changes nothing.
 
     Args:
-        key: Of the memory.
-        reason: Why, for its history.
+        key: The key of the memory.
+        reason: The reason, for its history.
         answers: Also count an assistant's answers to it: those right after it in its session, and
             any that only repeat its words.
 
