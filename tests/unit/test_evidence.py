@@ -242,7 +242,7 @@ def can_answer(question: str, scope: SearchFacts, cosine: float = 0.5) -> bool:
 
 def test_a_question_can_be_answered_where_its_names_or_words_are_known() -> None:
     paint = "When did Caroline paint?"
-    unknown = scope_of("Ida", "Bo", known=2.0)
+    unknown = scope_of("Ida", "Bo", known_idf=2.0)
 
     assert can_answer(paint, scope_of("Caroline", "Mel"))
     assert can_answer(paint, scope_of("Ida", known_names=frozenset(["caroline"])))
@@ -255,7 +255,7 @@ def test_a_question_can_be_answered_where_its_names_or_words_are_known() -> None
 def test_more_known_words_and_nearer_memories_never_make_a_question_unanswerable(
     known: float, cosine: float, more: float, question: str
 ) -> None:
-    less = scope_of("Caroline", known=known)
-    better = scope_of("Caroline", known=known + more)
+    less = scope_of("Caroline", known_idf=known)
+    better = scope_of("Caroline", known_idf=known + more)
 
     assert can_answer(question, better, cosine + more) or not can_answer(question, less, cosine)
