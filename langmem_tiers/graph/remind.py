@@ -85,7 +85,7 @@ def create_reminder_node(
         as_message: Add the text to `messages` as well, as a system message.
         lease_seconds: Seconds after which a reminder that no model answered is due again; None
             delivers at once, so that a model that fails has used it up.
-        judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
+        judge: A chat model that says which cues the question shows; see `reminders.due`.
         on_error: The option of `create_recall_node`.
         context, coordinator, name: Options of every node; see `create_recall_node`.
 

@@ -150,8 +150,8 @@ def on_session_start(
         predicates: Functions of the state, by the names that intentions use.
         limit: Most reminders, and most open intentions, by priority.
         lease_seconds: Seconds that a reminder waits to be acknowledged; see
-            `MemoryCoordinator.remind`.
-        run_id: The run that they are raised for; see `MemoryCoordinator.remind`.
+            `reminders.due`.
+        run_id: The run that they are raised for; see `reminders.due`.
     """
     memory = hooks.memory
     raised = reminding.due(
