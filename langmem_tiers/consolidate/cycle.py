@@ -229,7 +229,7 @@ class Rise(MovingStep):
         """Decide by `rise_reason` on each memory."""
         decisions, kept = [], []
         for memory in (yield from read_memories(cycle, ids)):
-            # A memory that is neither read nor important was selected because its session is idle.
+            # A memory that is neither read nor important was selected for its ended session alone.
             idle = cycle.idle_since is not None and memory.updated_at <= cycle.idle_since
             ended = memory.namespace in cycle.ended or idle
             reason = rise_reason(self.policy, memory.importance, memory.access_count, ended=ended)
