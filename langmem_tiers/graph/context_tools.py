@@ -239,10 +239,10 @@ def _call_key(step: Step) -> str:
 
 
 def make_context_tool(
-    what: Literal["search", "manage", "remind"], name: str, instructions: str, config: NodeConfig
+    tool: Literal["search", "manage", "remind"], name: str, instructions: str, config: NodeConfig
 ) -> BaseTool:
     """Make one of the three tools for the memory of the run's context."""
-    does, takes, text = _TOOLS[what]
+    does, takes, text = _TOOLS[tool]
 
     def doing(**arguments: Any) -> Flow[ToolResult]:
         step = config.step(messages_so_far(ensure_config()), get_runtime())
@@ -303,20 +303,20 @@ def make_memory_tools(config: NodeConfig) -> list[BaseTool]:
 # Searching and changing memories
 
 
-def _search_memory(step: Step, wanted: SearchMemory) -> Flow[ToolResult]:
+def _search_memory(step: Step, args: SearchMemory) -> Flow[ToolResult]:
     """Find memories for a model; those about a user are pins and the user's own words."""
-    memory, query = step.memory, wanted.query
+    memory, query = step.memory, args.query
     pins: Sequence[Recollection] = ()
-    options: Any = {"limit": wanted.limit, "deduplicate": True, "min_match": 0}
+    options: Any = {"limit": args.limit, "deduplicate": True, "min_match": 0}
     question = last_question(step.messages)  # the question is no answer
     options["exclude"] = [] if question is None else [message_key(question, step.config)]
-    if wanted.about == "user":
+    if args.about == "user":
         options["filter"] = {"speaker": {"$ne": "assistant"}}
         pins = yield from invoke(memory.pinned)
         options["exclude"] += [pin.key for pin in pins]
-        options["limit"] = wanted.limit if query.strip() else max(wanted.limit, _USER_MEMORIES)
+        options["limit"] = args.limit if query.strip() else max(args.limit, _USER_MEMORIES)
     results = yield from invoke(memory.get_context, query, **options)
-    shown = [result for result in results if wanted.about is None or _is_informative(result)]
+    shown = [result for result in results if args.about is None or _is_informative(result)]
     notes = [result for result in shown if result.memory_type != types.PROSPECTIVE]
     lines: list[str] = []
     if places := {result.place for result in shown if result.memory_type == types.PROSPECTIVE}:
@@ -350,18 +350,18 @@ def check_change(action: Action, named: object, content: object, *, pins: bool =
         raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
 
 
-def _manage_memory(step: Step, wanted: ManageMemory) -> Flow[ToolResult]:
+def _manage_memory(step: Step, args: ManageMemory) -> Flow[ToolResult]:
     """Create, update or delete a memory, as a model decides.
 
     Raises:
         InvalidInputError: for an impossible change, in words for the model; nothing was changed.
     """
-    memory, action, content, pin = step.memory, wanted.action, wanted.content, wanted.pin
-    check_change(action, wanted.id, content, pins=pin is not None)
-    if wanted.id is None:
-        creating = _create_memory(step, content or "", _TYPES[wanted.kind or "fact"], pin=bool(pin))
+    memory, action, content, pin = step.memory, args.action, args.content, args.pin
+    check_change(action, args.id, content, pins=pin is not None)
+    if args.id is None:
+        creating = _create_memory(step, content or "", _TYPES[args.kind or "fact"], pin=bool(pin))
         return (yield from creating)
-    old = yield from _find_changeable(step, wanted.id, action)
+    old = yield from _find_changeable(step, args.id, action)
     handle = handle_of(old.namespace, old.key)
     if action == "delete":
         retracting = invoke(
@@ -377,7 +377,7 @@ def _manage_memory(step: Step, wanted: ManageMemory) -> Flow[ToolResult]:
     if content is None:
         yield from invoke(memory.pin if pin else memory.unpin, old.key)
         return f"{'Pinned' if pin else 'Unpinned'} {bracket_handle(handle)}.", {}
-    memory_type = old.memory_type if wanted.kind is None else _TYPES[wanted.kind]
+    memory_type = old.memory_type if args.kind is None else _TYPES[args.kind]
     return (yield from _update_memory(step, old, content, memory_type, pin=pin))
 
 
@@ -454,9 +454,9 @@ def _find_changeable(step: Step, named: str, action: str) -> Flow[Recollection]:
     if recollection is None:
         absent = prompts.NOT_THERE_YET if this else prompts.NOT_THERE
         raise InvalidInputError(absent.format(id=named, action=action))
-    whose = memory.tiered_store.options.user_of(nouns.encode_namespace(recollection.namespace))
-    own = memory.context.user_id is None or whose == memory.context.user_id
-    if not own and values.source_of(recollection.value) != nouns.Source.AGENT:
+    owner = memory.tiered_store.options.user_of(nouns.encode_namespace(recollection.namespace))
+    is_own = memory.context.user_id is None or owner == memory.context.user_id
+    if not is_own and values.source_of(recollection.value) != nouns.Source.AGENT:
         raise InvalidInputError(prompts.STANDS.format(id=named, action=action))
     trust = yield from trust_in_step(step)
     if trust < nouns.TRUST_THRESHOLD and values.trust_of(recollection.value) > trust:
@@ -464,8 +464,8 @@ def _find_changeable(step: Step, named: str, action: str) -> Flow[Recollection]:
     speaker = (recollection.speaker or "").lower()
     if speaker and speaker not in nouns.USER_ROLES | nouns.ASSISTANT_ROLES:
         speakers = yield from speakers_in(step.config, memory.gate)
-        by = "" if question is None else str(speakers.options(question)["speaker"])
-        if by.lower() != speaker:
+        asker = "" if question is None else str(speakers.options(question)["speaker"])
+        if asker.lower() != speaker:
             whose_words = {"id": named, "speaker": recollection.speaker, "action": action}
             raise InvalidInputError(prompts.OTHERS_WORDS.format_map(whose_words))
     return recollection
@@ -485,18 +485,18 @@ def _handle_and_refusal(memory: MemoryCoordinator, result: StoreResult) -> Flow[
 # Reminders
 
 
-def _manage_reminder(step: Step, wanted: ManageReminder) -> Flow[ToolResult]:
+def _manage_reminder(step: Step, args: ManageReminder) -> Flow[ToolResult]:
     """Set, close or snooze a reminder, as a model decides.
 
     Raises:
         InvalidInputError: for an impossible change, in words for the model; nothing was changed.
     """
-    memory, action, named = step.memory, wanted.action, wanted.id
-    moment = None if wanted.at is None else _parse_moment(wanted.at, memory)
+    memory, action, named = step.memory, args.action, args.id
+    moment = None if args.at is None else _parse_moment(args.at, memory)
     if action == "set":
-        if wanted.content is None:
+        if args.content is None:
             raise InvalidInputError(prompts.REMINDER_CONTENT_NEEDED)
-        return (yield from _set_reminder(step, wanted.content, moment, wanted))
+        return (yield from _set_reminder(step, args.content, moment, args))
     if named is None:
         raise InvalidInputError(prompts.REMINDER_ID_NEEDED.format(action=action))
     changes = {"reminded": [{"action": action, "id": named}]}
@@ -542,14 +542,14 @@ def _bracketed_id(named: str) -> str:
 
 
 def _set_reminder(
-    step: Step, content: str, moment: datetime | None, wanted: ManageReminder
+    step: Step, content: str, moment: datetime | None, args: ManageReminder
 ) -> Flow[ToolResult]:
     memory = step.memory
-    waits: dict[str, Any] = {"at": moment, "cue": wanted.cue, "before_tool": wanted.before_tool}
-    if wanted.every is not None:
+    waits: dict[str, Any] = {"at": moment, "cue": args.cue, "before_tool": args.before_tool}
+    if args.every is not None:
         zone = memory.context.timezone or "UTC"
         moment = moment or memory.now
-        waits = {"at": At(moment, every=wanted.every, timezone=zone)}
+        waits = {"at": At(moment, every=args.every, timezone=zone)}
     noted_as = {name: value for name, value in waits.items() if value is not None}
     noted_as |= {"trust": (yield from trust_in_step(step)), "key": _call_key(step)}
     result = yield from invoke(
@@ -584,8 +584,8 @@ def _parse_moment(text: str, memory: MemoryCoordinator) -> datetime:
 
 
 def _format_moment(moment: datetime, memory: MemoryCoordinator) -> str:
-    there = moment.astimezone(memory.context.zone)
-    return f"{long_day(there.date())}, {there:%H:%M}"
+    local = moment.astimezone(memory.context.zone)
+    return f"{long_day(local.date())}, {local:%H:%M}"
 
 
 _TOOLS: Final[dict[str, tuple[Callable[..., Flow[ToolResult]], type[BaseModel], str]]] = {

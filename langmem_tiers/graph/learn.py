@@ -509,7 +509,7 @@ def _may_be_held(request: ToolCallRequest, before: Sequence[messages.AnsweredCal
     )
 
 
-def _hold_call(request: ToolCallRequest, text: str, by: str) -> ToolMessage:
+def _hold_call(request: ToolCallRequest, text: str, holder: str) -> ToolMessage:
     """Answer a call that is not run."""
     call = request.tool_call
     return ToolMessage(
@@ -517,7 +517,7 @@ def _hold_call(request: ToolCallRequest, text: str, by: str) -> ToolMessage:
         name=call["name"],
         tool_call_id=call["id"],
         status="error",
-        additional_kwargs={HELD_KEY: by},
+        additional_kwargs={HELD_KEY: holder},
     )
 
 

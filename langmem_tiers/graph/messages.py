@@ -56,8 +56,8 @@ class _Watcher(BaseCallbackHandler):
 
     def on_tool_start(self, serialized: dict[str, Any], input_str: str, **options: Any) -> None:
         """Note the tool that starts first; it may call others in its turn."""
-        own = options.get("tool_call_id", self._call_id) == self._call_id
-        if own and self.started is None:
+        is_own = options.get("tool_call_id", self._call_id) == self._call_id
+        if is_own and self.started is None:
             inputs = options.get("inputs")
             args = {"input": input_str} if inputs is None else inputs
             self.started = digest(call_text(str((serialized or {}).get("name")), args))
@@ -276,12 +276,12 @@ def turn_calls(messages: Sequence[BaseMessage], ran: DidRun | None = None) -> li
 
 def answered_calls(messages: Sequence[BaseMessage]) -> Iterator[AnsweredCall]:
     """Find the tool calls that were answered, in the order of their answers; some did not run."""
-    asked: dict[str | None, tuple[ToolCall, int]] = {}
+    requests: dict[str | None, tuple[ToolCall, int]] = {}
     for step, message in enumerate(messages):
         if isinstance(message, AIMessage):
-            asked |= {call["id"]: (call, step) for call in message.tool_calls}
-        elif isinstance(message, ToolMessage) and message.tool_call_id in asked:
-            call, asked_at = asked[message.tool_call_id]
+            requests |= {call["id"]: (call, step) for call in message.tool_calls}
+        elif isinstance(message, ToolMessage) and message.tool_call_id in requests:
+            call, asked_at = requests[message.tool_call_id]
             yield AnsweredCall(call, message, asked_at)
 
 
@@ -333,8 +333,8 @@ def outcome_texts(messages: Sequence[BaseMessage]) -> dict[str, str]:
 
 def task_of(messages: Sequence[BaseMessage]) -> str:
     """Return the text of the last human message, shortened to a title."""
-    asked = " ".join(text_of(last_question(messages)).split())
-    return replace_unstorable(asked[:_TITLE_LENGTH]) or UNNAMED_TASK
+    question = " ".join(text_of(last_question(messages)).split())
+    return replace_unstorable(question[:_TITLE_LENGTH]) or UNNAMED_TASK
 
 
 def todo_steps(content: str, messages: Sequence[BaseMessage]) -> list[str]:

@@ -345,14 +345,14 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         """Credit the shown memories, learn from failures, and store the answer, if asked to."""
         step = self._config.step(state, runtime)
         noted: AgentTurn | None = step.read("recalled_run")
-        heard, judged, own = step.read(HEARD_KEY), None, step
+        heard, judged, own_step = step.read(HEARD_KEY), None, step
         done, unanswered = (
             remembering.tool_changes(step.messages),
             speakers.unanswered_messages(step.messages),
         )
         if heard is not None and heard["whose"] != asdict(step.memory.context):
-            whose = MemoryContext(**heard["whose"])  # the user who began the turn
-            own = replace(step, memory=self._config.memory(runtime, whose))
+            owner = MemoryContext(**heard["whose"])  # the user who began the turn
+            own_step = replace(step, memory=self._config.memory(runtime, owner))
         with step.tolerate("outcome"):  # it may ask a model
             if noted is not None and self._outcome is not None:
                 judged = read_success(state, self._outcome)
@@ -361,7 +361,9 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         if self._reflect:
             learning: Any = {"model": self._model, "failed": self._failed, "judged": judged}
             with step.tolerate("reflect"):
-                done["learned"] += yield from learn_from_turn(own, self._did_run(noted), **learning)
+                done["learned"] += yield from learn_from_turn(
+                    own_step, self._did_run(noted), **learning
+                )
         if self._remember:
             shown = self._kept_turn(step) or TurnMemories()  # repeating it is no evidence
             recalled = [
@@ -369,9 +371,9 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
                 *shown.pinned,
                 *[reminder.content for reminder in shown.due],
             ]
-            asking = () if noted is None else question_messages(step.messages, noted)
+            question = () if noted is None else question_messages(step.messages, noted)
             with step.tolerate("remember"):
-                yield from remembering.remember_turn(own, unanswered, asking, recalled, done)
+                yield from remembering.remember_turn(own_step, unanswered, question, recalled, done)
         ended = remembering.end_turn(step, unanswered)
         left = ended.get(HEARD_KEY, heard or {}).get("left")
         update = step.errors(same_turn=True, mended=None if left else "remember") | ended
@@ -422,8 +424,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         others = [item for item in recalled if item.memory_type != PROSPECTIVE]
         lessons = [item for item in others if item.memory_type in (REFLEXION, ATTEMPT)]
         raised = [reminder.place for reminder in due]
-        still = [intention for intention in standing if intention.place not in raised]
-        stands: list[Reminder | Intention] = [*due, *still]
+        open_intentions = [intention for intention in standing if intention.place not in raised]
+        stands: list[Reminder | Intention] = [*due, *open_intentions]
         lines = [reminder_line(reminder, memory.context.zone, memory.now) for reminder in stands]
         options: Any = {"pinned": pinned, "now": memory.now, "asked": question}
         text = recalled_text(others, lessons, lines, **options)

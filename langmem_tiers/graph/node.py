@@ -72,13 +72,13 @@ class FlowDriver:
     ends an `Ask`, also an interrupt, is raised in the flow at that `Ask`.
     """
 
-    def run(self, asking: Flow[T]) -> T:
+    def run(self, flow: Flow[T]) -> T:
         """Run a flow, blocking."""
-        return threads.run_sync(drive(asking, _AskSession(Ask.ask), BaseException))
+        return threads.run_sync(drive(flow, _AskSession(Ask.ask), BaseException))
 
-    async def arun(self, asking: Flow[T]) -> T:
+    async def arun(self, flow: Flow[T]) -> T:
         """Run a flow, awaiting."""
-        return await threads.run_async(drive(asking, _AskSession(Ask.aask), BaseException))
+        return await threads.run_async(drive(flow, _AskSession(Ask.aask), BaseException))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class _AskSession:
 
     ask: Callable[[Any], Any]
 
-    def perform(self, wanted: Any, /) -> threads.Work[Any]:
-        return (yield self.ask(wanted))
+    def perform(self, effect: Any, /) -> threads.Work[Any]:
+        return (yield self.ask(effect))
 
     def end(self, _: BaseException | None, /) -> threads.Work[None]:
         yield from ()
@@ -168,8 +168,8 @@ class NodeConfig:
         checks.checked_choice(self.on_error, (self.lenient, "raise"), "on_error")
         scope = self.scope
         if scope is not None and not isinstance(scope, MemoryContext | Mapping):
-            wanted = "a MemoryContext, or a mapping with some of its fields"
-            raise InvalidTypeError(f"context is {wanted}, not {type(scope).__name__}")
+            expected = "a MemoryContext, or a mapping with some of its fields"
+            raise InvalidTypeError(f"context is {expected}, not {type(scope).__name__}")
         if isinstance(scope, Mapping):
             if unknown := scope.keys() - set(_SCOPE):
                 first = short(min(unknown, key=str), 40)
@@ -568,10 +568,10 @@ class Step:
         The task `mended` was tried again: its error stays only if it failed again.
         """
         before: Mapping[str, str] = self.read("memory_errors") or {}
-        still = {**before} if same_turn else {}
+        kept = {**before} if same_turn else {}
         if mended is not None:
-            still.pop(mended, None)
-        current = {**still, **self.failures}
+            kept.pop(mended, None)
+        current = {**kept, **self.failures}
         return {} if current == before else {"memory_errors": current}
 
     def note_words_only(self, failed: str | None) -> None:

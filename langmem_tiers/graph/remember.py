@@ -87,18 +87,18 @@ def create_remember_node(
 def _remember(step: Step, *, judge: BaseChatModel | None) -> Flow[Update]:
     done = RememberResult([], [], step.failures)
     with step.tolerate("remember"):
-        by = yield from speakers.speakers_in(step.config, step.memory.gate)
+        people = yield from speakers.speakers_in(step.config, step.memory.gate)
         humans, answer = (
             speakers.unanswered_messages(step.messages),
             speakers.plain_answer(step.messages),
         )
         recalled = step.read("recalled") or ()
-        done = yield from remember(step, by, humans, answer, recalled, judge=judge)
+        done = yield from remember(step, people, humans, answer, recalled, judge=judge)
     written: Update = {"remembered": [result.key for result in done.results if result.stored]}
     if judge is not None:
         written["revised"] = done.revised
     before = step.read("memory_errors") or {}
-    others = {of: error for of, error in before.items() if of not in ("judge", "remember")}
+    others = {task: error for task, error in before.items() if task not in ("judge", "remember")}
     if judge is not None or {**others, **done.errors} != before:
         written["memory_errors"] = {**others, **done.errors}
     return written
@@ -117,7 +117,7 @@ class RememberResult(NamedTuple):
 
 def remember(
     step: Step,
-    by: Speakers,
+    people: Speakers,
     humans: Sequence[BaseMessage],
     answer: FinalAnswer | None,
     recalled: Sequence[object],
@@ -134,50 +134,51 @@ def remember(
     recalled either; nor is the answer to a message that the model itself took back.
 
     Args:
-        step, by: The step of the run, and the speakers of its messages.
-        humans: The messages to the agent since its last answer.
-        answer: The agent's answer, if there is one.
+        step, people: The step of the run, and the speakers of its messages.
+        humans, answer: The messages to the agent since its last answer, and its answer, if any.
         recalled: The memories that the agent was shown.
         judge: A model that finds the memories which the last message takes back or corrects.
         left: The notes that are not stored yet; None if none of these messages is stored.
         done: The changes that the agent's model made by its memory tools.
     """
-    memory, last = step.memory, humans[-1] if humans else None
-    question = last if last is not None and by.is_person(last) else None
-    revision = Revision()
+    memory, last, revision = step.memory, humans[-1] if humans else None, Revision()
+    question = last if last is not None and people.is_person(last) else None
     if judge is not None and question is not None:
-        revision = yield from _find_revision(step, by, question, judge)
+        revision = yield from _find_revision(step, people, question, judge)
     before = [
-        note for human in humans if human != question and (note := message_note(step, human, by))
+        note
+        for human in humans
+        if human != question and (note := message_note(step, human, people))
     ]
-    asking = None if question is None else message_note(step, question, by)
-    answer_note = yield from _answer_note(step, by, answer, recalled)
-    corrections = _add_corrected(asking, revision) if asking and revision.corrects else []
+    last_note = None if question is None else message_note(step, question, people)
+    answer_note = yield from _answer_note(step, people, answer, recalled)
+    corrections = _add_corrected(last_note, revision) if last_note and revision.corrects else []
     of_answer: dict[str, Any] = {}
+    taken_back = [each.get("retracted") for each in done.get("revised", ())]
     if revision.retracted and not revision.tells_more:
         of_answer["derived_from"] = [each.key for each in revision.retracted]
-        asking = asking and {**asking, **of_answer}
-    elif asking and asking["key"] in [each.get("retracted") for each in done.get("revised", ())]:
-        of_answer["derived_from"] = [asking["key"]]
+        last_note = last_note and {**last_note, **of_answer}
+    elif last_note and last_note["key"] in taken_back:
+        of_answer["derived_from"] = [last_note["key"]]
     if reminds := "set" in [change["action"] for change in done.get("reminded", ())]:
         of_answer["further"] = {REMINDER_SET: True}
-    notes = _unstored_notes([*before, asking] if asking else before, left)
+    notes = _unstored_notes([*before, last_note] if last_note else before, left)
     notes += [{**answer_note, **of_answer}] if answer_note else []
     results = (yield from invoke(memory.store_many, notes)) if notes else []
-    if reminds and asking:
+    if reminds and last_note:
         with suppress(errors.InvalidInputError):  # it is not stored
-            marking = mark_reminding(memory, str(asking["key"]))
+            marking = mark_reminding(memory, str(last_note["key"]))
             yield from invoke(memory.tiered_store.run, marking)
     revised = [{"retracted": each.key, "move": each.move} for each in revision.retracted]
     failed = {} if revision.failed is None else {"judge": revision.failed}
-    if asking and corrections:
-        key = asking["key"]
+    if last_note and corrections:
+        key = last_note["key"]
         revised += yield from _supersede_corrected(memory, corrections, key, results, failed)
     return RememberResult(results, revised, failed)
 
 
 def _answer_note(
-    step: Step, by: Speakers, answer: FinalAnswer | None, recalled: Sequence[object]
+    step: Step, people: Speakers, answer: FinalAnswer | None, recalled: Sequence[object]
 ) -> Flow[dict[str, Any] | None]:
     """Return the options of `store` for the answer; None if it has no text.
 
@@ -185,7 +186,7 @@ def _answer_note(
     """
     if answer is None or not (text := values.replace_unstorable(answer.text)):
         return None
-    trust = yield from speakers.trust_in_run(answer.heard, step.memory.gate, step.config, by)
+    trust = yield from speakers.trust_in_run(answer.heard, step.memory.gate, step.config, people)
     note = speakers.session_note(
         text, step.memory, speakers.message_key(answer.message, step.config)
     )
@@ -198,9 +199,9 @@ def _unstored_notes(
     """Return the notes of messages without those that are stored already."""
     if left is None:
         return [*notes]
-    mine, still = [note["key"] for note in notes], [note["key"] for note in left]
-    others = [note for note in left if note["key"] not in mine]
-    return [*others, *[note for note in notes if note["key"] in still]]
+    keys, pending_keys = [note["key"] for note in notes], [note["key"] for note in left]
+    others = [note for note in left if note["key"] not in keys]
+    return [*others, *[note for note in notes if note["key"] in pending_keys]]
 
 
 def _supersede_corrected(
@@ -225,12 +226,12 @@ def _supersede_corrected(
 
 
 def _find_revision(
-    step: Step, by: Speakers, question: BaseMessage, judge: BaseChatModel
+    step: Step, people: Speakers, question: BaseMessage, judge: BaseChatModel
 ) -> Flow[Revision]:
     """Ask the judge which memories the last message takes back or corrects."""
     if not (text := values.replace_unstorable(node.text_of(question))):
         return Revision()
-    name, key = by.options(question)["speaker"], speakers.message_key(question, step.config)
+    name, key = people.options(question)["speaker"], speakers.message_key(question, step.config)
     speaker = None if name == "user" else name
     return (
         yield from invoke(step.memory.truth.revise, text, judge=judge, key=key, speaker=speaker)
@@ -249,12 +250,12 @@ def _add_corrected(note: dict[str, Any], revision: Revision) -> list[str]:
     return keys
 
 
-def message_note(step: Step, message: BaseMessage, by: Speakers) -> dict[str, Any] | None:
+def message_note(step: Step, message: BaseMessage, people: Speakers) -> dict[str, Any] | None:
     """Return the options of `store` for a human message; None if it has no text."""
     if not (text := values.replace_unstorable(node.text_of(message))):
         return None
-    key = speakers.message_key(message, step.config, by)
-    return {**by.options(message), **speakers.session_note(text, step.memory, key)}
+    key = speakers.message_key(message, step.config, people)
+    return {**people.options(message), **speakers.session_note(text, step.memory, key)}
 
 
 # An agent's middleware notes its turn, and stores the messages before the answer
@@ -292,34 +293,34 @@ def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
     Without `keep` it notes their ids alone, by which later messages are told from them.
     """
     memory = step.memory
-    by = yield from speakers.speakers_in(step.config, memory.gate)
-    whose, at = asdict(memory.context), memory.now.isoformat()
+    people = yield from speakers.speakers_in(step.config, memory.gate)
+    fields, at = asdict(memory.context), memory.now.isoformat()
     before: HeardTurn | None = step.read(HEARD_KEY)
-    heard = before or HeardTurn(said=[], others=[], left=[], whose=whose, at=at)
+    heard = before or HeardTurn(said=[], others=[], left=[], whose=fields, at=at)
     spoken, others, left = heard["said"], [*heard["others"]], [*heard["left"]]
-    if heard["whose"] != whose:  # messages of another user
+    if heard["whose"] != fields:  # messages of another user
         spoken, others = [], [*others, *spoken]
-    mine, is_new = list[str](), False
+    own_ids, is_new = list[str](), False
     for message in speakers.unanswered_messages(step.messages):
         name = str(message.id)
-        if keep and by.person_ids is not None and name not in (*heard["said"], *others):
-            key = speakers.message_key(message, step.config, by)
+        if keep and people.person_ids is not None and name not in (*heard["said"], *others):
+            key = speakers.message_key(message, step.config, people)
             if (yield from invoke(memory.get, key)) is not None:  # another agent has stored it
                 others.append(name)
         if name not in others:
-            mine.append(name)
+            own_ids.append(name)
         if name not in (*others, *spoken):
             is_new = True
-            if keep and (note := message_note(step, message, by)):
-                left.append(PendingMessage(note=note, whose=whose, at=at))
-    there = {str(message.id) for message in step.messages}
+            if keep and (note := message_note(step, message, people)):
+                left.append(PendingMessage(note=note, whose=fields, at=at))
+    present = {str(message.id) for message in step.messages}
     return {
         HEARD_KEY: HeardTurn(
             # A run without new messages goes on with those before.
-            said=mine if is_new else spoken,
-            others=[message_id for message_id in others if message_id in there],
+            said=own_ids if is_new else spoken,
+            others=[message_id for message_id in others if message_id in present],
             left=left if keep else [],
-            whose=whose,
+            whose=fields,
             at=at,
         )
     }
@@ -340,26 +341,26 @@ def store_pending(step: Step) -> Flow[Update]:
         left: list[PendingMessage] = []
         failed: list[errors.TieredMemoryError] = []
         own = asdict(step.memory.context)
-        for whose, group in groupby(heard["left"], key=itemgetter("whose")):
+        for fields, group in groupby(heard["left"], key=itemgetter("whose")):
             memory = step.memory
-            if whose != own:
-                memory = step.node.memory(step.runtime, MemoryContext(**whose))
+            if fields != own:
+                memory = step.node.memory(step.runtime, MemoryContext(**fields))
             waiting = [[*group]]
             while waiting:
-                mine = waiting.pop(0)
+                batch = waiting.pop(0)
                 notes = [  # a message of an earlier turn happened then
                     message["note"]
                     if _is_of_turn(message, heard)
                     else {**message["note"], "occurred_at": message["at"]}
-                    for message in mine
+                    for message in batch
                 ]
                 try:
                     yield from invoke(memory.store_many, notes)
                 except errors.TieredMemoryError as error:
-                    if len(mine) > 1 and not isinstance(error, errors.DatabaseError):
-                        waiting = [[message] for message in mine]
+                    if len(batch) > 1 and not isinstance(error, errors.DatabaseError):
+                        waiting = [[message] for message in batch]
                         continue
-                    left += [] if error.code == "too_large" else mine
+                    left += [] if error.code == "too_large" else batch
                     failed.append(error)
         update = {HEARD_KEY: HeardTurn(**{**heard, "left": left})}
         if failed:
@@ -400,15 +401,15 @@ def remember_turn(
         done: The changes that its model made by tools.
     """
     heard: HeardTurn | None = step.read(HEARD_KEY)
-    by = yield from speakers.speakers_in(step.config, step.memory.gate)
+    people = yield from speakers.speakers_in(step.config, step.memory.gate)
     answer = speakers.final_answer(step.messages, step.read("structured_response"))
     humans, left = unanswered, None
     if heard:  # else nothing was noted as the run began
-        there = [human.id for human in humans]
-        dropped = [message for message in asking if message.id not in there]  # by a summary
+        known_ids = [human.id for human in humans]
+        dropped = [message for message in asking if message.id not in known_ids]  # by a summary
         humans = [human for human in (*humans, *dropped) if str(human.id) in heard["said"]]
         left = [pending["note"] for pending in heard["left"] if _is_of_turn(pending, heard)]
-    return (yield from remember(step, by, humans, answer, recalled, left=left, done=done))
+    return (yield from remember(step, people, humans, answer, recalled, left=left, done=done))
 
 
 def end_turn(step: Step, unanswered: Sequence[BaseMessage]) -> Update:

@@ -103,11 +103,11 @@ def create_reminder_node(
         graph = builder.compile(store=store)
         ```
     """
-    asking = ReminderQuery(query, predicates, limit, at_start, as_message, lease_seconds, judge)
+    options = ReminderQuery(query, predicates, limit, at_start, as_message, lease_seconds, judge)
 
     def reminded(step: Step) -> Flow[Update]:
         with step.tolerate("remind"):
-            return (yield from remind(step, asking))
+            return (yield from remind(step, options))
         return {**_empty_update(step), **step.errors(same_turn=True)}
 
     return node.NodeConfig(context, coordinator, name, on_error).node(reminded)
@@ -177,9 +177,9 @@ class ReminderQuery:
         return None if value is None else str(value)
 
 
-def remind(step: Step, asking: ReminderQuery) -> Flow[Update]:
+def remind(step: Step, options: ReminderQuery) -> Flow[Update]:
     """Raise the intentions that are due; at a session's start list the other open ones."""
-    if asking.lease_seconds is not None:
+    if options.lease_seconds is not None:
         node.check_keys(step.config, "reminders")
     memory, before = step.memory, step.read("reminders")
     answers = [message for message in step.messages if isinstance(message, AIMessage)]
@@ -195,29 +195,29 @@ def remind(step: Step, asking: ReminderQuery) -> Flow[Update]:
     )
     raised = yield from invoke(
         memory.reminders.due,
-        asking.question(step),
+        options.question(step),
         tool=messages.pending_calls(step.messages) or None,
-        state=None if asking.predicates is None else step.state,
-        predicates=asking.predicates,
-        limit=asking.limit,
-        lease_seconds=asking.lease_seconds,
+        state=None if options.predicates is None else step.state,
+        predicates=options.predicates,
+        limit=options.limit,
+        lease_seconds=options.lease_seconds,
         run_id=step.run,
-        judge=asking.judge,
+        judge=options.judge,
     )
     text = reminders_text(raised, zone=memory.context.zone, now=memory.now)
     reminders = [{**intentions.reminder_json(reminder), "after": answer} for reminder in raised]
     update: Update = {"reminders": reminders, "reminders_text": text}
     if before is None:
-        listed = (yield from invoke(memory.reminders.list)) if asking.at_start else []
+        listed = (yield from invoke(memory.reminders.list)) if options.at_start else []
         keys = {(reminder.namespace, reminder.key) for reminder in raised}
         others = [
             intention for intention in listed if (intention.namespace, intention.key) not in keys
         ]
         update["intentions"] = [
             {"key": each.key, "content": each.content, "priority": str(each.priority)}
-            for each in others[: asking.at_start]
+            for each in others[: options.at_start]
         ]
-    if asking.as_message and text:
+    if options.as_message and text:
         update["messages"] = [SystemMessage(text, id=str(uuid5(NAMESPACE_OID, step.run.id)))]
     return update
 
@@ -260,9 +260,9 @@ def reminder_line(
     reminder: Reminder | Intention, zone: tzinfo = UTC, now: datetime | None = None
 ) -> str:
     """Write a reminder as a line of a prompt: its handle, content, time or cue, and priority."""
-    usual = reminder.priority is intentions.Priority.MEDIUM
+    is_usual = reminder.priority is intentions.Priority.MEDIUM
     reasons = [*_due_reasons(reminder, zone, now)]
-    reasons += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=reminder.priority)]
+    reasons += [] if is_usual else [prompts.REMINDERS_PRIORITY.format(priority=reminder.priority)]
     return prompts.REMINDERS_ONE.format(
         handle=f"{nouns.bracket_handle(nouns.handle_of(reminder.namespace, reminder.key))} ",
         content=indent_lines(escape_fences(reminder.content)),
@@ -279,8 +279,8 @@ def _due_reasons(
         yield clean_label(escape_fences(str(trigger)))
     elif trigger.moment is not None:
         due_at = reminder.due_at if now is None else last_due(trigger, reminder.due_at, now)
-        there = due_at.astimezone(checks.zone_of(trigger.timezone) if trigger.every else zone)
-        yield f"{long_day(there.date())}, {there:%H:%M}"
+        local = due_at.astimezone(checks.zone_of(trigger.timezone) if trigger.every else zone)
+        yield f"{long_day(local.date())}, {local:%H:%M}"
         if trigger.every:
             yield f"repeats {trigger.every}"
 
@@ -349,10 +349,10 @@ def create_session_start_node(
     begins = {SESSION_STARTS: lambda state: node.read_state(state, "reminders", None) is None}
     waits = begins | dict(intentions.checked_predicates(predicates))
     listed = limit if at_start is None else at_start
-    asking = ReminderQuery(query, waits, limit, listed, as_message, lease_seconds)
+    options = ReminderQuery(query, waits, limit, listed, as_message, lease_seconds)
 
     def start(step: Step) -> Flow[Update]:
-        done = yield from step.run_hook(remind(step, asking))
+        done = yield from step.run_hook(remind(step, options))
         if "error" in done:
             return {**_empty_update(step), "hooks": {name: done}}
         keys = {"reminders": [reminder["key"] for reminder in done["reminders"]]}
@@ -416,15 +416,11 @@ def _submit_prompts(
     """Keep people's prompts since the last answer, up to one that fails; report the last."""
     hooks = MemoryHooks(step.memory, **options)
     if prompt is None:
-        by = yield from speakers.speakers_in(step.config, step.memory.gate)
-        people = (
-            message
-            for message in speakers.unanswered_messages(step.messages)
-            if by.is_person(message)
-        )
+        people = yield from speakers.speakers_in(step.config, step.memory.gate)
         submissions = [
-            (replace_unstorable(node.text_of(message)), message.id, by.options(message)["speaker"])
-            for message in people
+            (replace_unstorable(node.text_of(human)), human.id, people.options(human)["speaker"])
+            for human in speakers.unanswered_messages(step.messages)
+            if people.is_person(human)
         ]
     else:
         submissions = [(str(node.read_state(step.state, prompt) or ""), None, "user")]
@@ -504,8 +500,11 @@ def _store_completed(
     question = node.last_question(conversation)
     for todo in fresh:
         done = {"steps": messages.todo_steps(todo["content"], conversation), **todo}
-        of = str(None if question is None else question.id), str(todo.get("id") or todo["content"])
-        options: Any = {"trust": trust, "key": hooks.key(*of, "todo")}
+        names = (
+            str(None if question is None else question.id),
+            str(todo.get("id") or todo["content"]),
+        )
+        options: Any = {"trust": trust, "key": hooks.key(*names, "todo")}
         result = yield from invoke(hooks.on_todo_write_complete, done, **options)
         if result is not None:
             stored.append(_result_facts(result))
@@ -555,19 +554,19 @@ def create_session_end_node(
             names.
         InvalidInputError: when it runs, if no session is named.
     """
-    of = {"events": events, "concepts": concepts}
-    node.check_state_sources(["ended"], ended=ended, **of)
+    sources = {"events": events, "concepts": concepts}
+    node.check_state_sources(["ended"], ended=ended, **sources)
     node.check_helpers(model)
     keys = ("session", ended) if isinstance(ended, str) else ("session",)
     config = node.NodeConfig(context, coordinator, name, on_error, "tell")
-    return config.node(partial(_close_session, ended=ended, of=of, model=model), keys)
+    return config.node(partial(_close_session, ended=ended, of=sources, model=model), keys)
 
 
 def _close_session(
     step: Step,
     *,
     ended: StateSource,
-    of: dict[str, StateSource | None],
+    sources: dict[str, StateSource | None],
     model: BaseChatModel | None,
 ) -> Flow[Update]:
     """Close the session of a run if it is over."""
@@ -576,7 +575,7 @@ def _close_session(
         return {"session": None}
     fields = {
         name: node.read_state(step.state, source, None)
-        for name, source in of.items()
+        for name, source in sources.items()
         if source is not None
     }
     fields["trust"] = yield from speakers.trust_in_step(step)

@@ -180,8 +180,8 @@ def _carry_out(memory: MemoryCoordinator, decision: ReviewDecision) -> Flow[None
 
 def _list_quarantined(memory: MemoryCoordinator) -> Flow[list[Quarantined]]:
     """List the quarantined memories of the context."""
-    own = memory.context.project_id is not None or memory.context.session_id is not None
-    return invoke(memory.admin.list_quarantined, limit=MAX_LIMIT, own=own)
+    is_narrow = memory.context.project_id is not None or memory.context.session_id is not None
+    return invoke(memory.admin.list_quarantined, limit=MAX_LIMIT, own=is_narrow)
 
 
 def _interrupt_payload(held: Sequence[Quarantined]) -> dict[str, Any]:
@@ -238,8 +238,8 @@ def _read_decisions(
         if keys.count(key) > 1:
             also = "review them in runs whose contexts name their projects"
             raise InvalidInputError(f"several quarantined memories have the key {key!r}: {also}")
-        of: Any = {"id": which["id"], "since": which["quarantined_at"], "version": version}
-        decided.append({"key": key, "decision": decision, "reason": reason, **of})
+        fields: Any = {"id": which["id"], "since": which["quarantined_at"], "version": version}
+        decided.append({"key": key, "decision": decision, "reason": reason, **fields})
     return decided
 
 

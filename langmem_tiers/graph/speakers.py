@@ -175,8 +175,8 @@ class Speakers(NamedTuple):
         named = replace_unstorable(message.name or "").strip().encode()[:MAX_NAMESPACE_BYTES]
         name = named.decode(errors="ignore")
         if self.is_person(message):
-            own = name and name.lower() not in ROLES  # a person speaks for no assistant
-            return {"speaker": name if own else "user", "source": Source.USER.value}
+            has_name = name and name.lower() not in ROLES  # a person speaks for no assistant
+            return {"speaker": name if has_name else "user", "source": Source.USER.value}
         agent = {"speaker": name or "assistant", "source": Source.AGENT.value}
         return {**agent, "trust": self.trust}
 
@@ -190,21 +190,21 @@ def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
     that run had heard by then. If the outermost run's state is not known, no message counts as a
     person's.
     """
-    own, usual = partial(_is_node, config), gate.policy.trust.of_source(Source.TOOL)
+    is_own_node, tool_trust = partial(_is_node, config), gate.policy.trust.of_source(Source.TOOL)
     levels = _task_path(config)
     if len(levels) <= _OUTERMOST_DEPTH:
-        return Speakers(None, own, usual)
-    begun = parent_task(config)
-    trust = usual
-    if begun is not None:
-        trust = yield from off_loop(partial(_trust_in_parent, begun, gate), sys.maxsize)
+        return Speakers(None, is_own_node, tool_trust)
+    parent = parent_task(config)
+    trust = tool_trust
+    if parent is not None:
+        trust = yield from off_loop(partial(_trust_in_parent, parent, gate), sys.maxsize)
     within = len(levels) == _OUTERMOST_DEPTH + 1
-    if begun is None or not within:
+    if parent is None or not within:
         # Nobody knows what the runs between the two have heard.
-        trust = min(trust, usual)
+        trust = min(trust, tool_trust)
     is_node: Callable[[str], bool]
-    if begun is not None and within:
-        state, is_node = _state_values(begun), partial(_is_node, begun)
+    if parent is not None and within:
+        state, is_node = _state_values(parent), partial(_is_node, parent)
     else:
         state = yield from _saved_state(config)
         nodes = [
@@ -212,7 +212,7 @@ def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
         ]
         is_node = nodes.__contains__
     return Speakers(
-        _person_message_ids(state, is_node), lambda name: own(name) or is_node(name), trust
+        _person_message_ids(state, is_node), lambda name: is_own_node(name) or is_node(name), trust
     )
 
 
@@ -232,8 +232,8 @@ def trust_in_run(
     person_ids = heard_ids(read_channel(config, HEARD_KEY))
     if person_ids is not None and speakers.person_ids is None:
         speakers = speakers._replace(person_ids=person_ids)
-    heard = partial(trust_after, messages, gate, speakers.is_person, speakers.trust)
-    return (yield from off_loop(heard, sys.maxsize))
+    compute = partial(trust_after, messages, gate, speakers.is_person, speakers.trust)
+    return (yield from off_loop(compute, sys.maxsize))
 
 
 def trust_in_step(step: Step) -> Flow[float]:
@@ -253,16 +253,16 @@ def parent_task(config: RunnableConfig) -> RunnableConfig | None:
     The path of that task is the run's own without its last task. A run that keeps its state over
     calls (`checkpointer=True`) has no task ids in its path.
     """
-    begun, levels = _PARENT_TASK.get(), _task_path(config)
+    parent, levels = _PARENT_TASK.get(), _task_path(config)
     if (
-        begun is None
+        parent is None
         or len(levels) <= _OUTERMOST_DEPTH
-        or len(_task_path(begun)) != len(levels) - 1
+        or len(_task_path(parent)) != len(levels) - 1
     ):
         return None
-    pairs = zip(_task_path(begun), levels[:-1], strict=True)
+    pairs = zip(_task_path(parent), levels[:-1], strict=True)
     around = all(task == other or task.partition(":")[0] == other for task, other in pairs)
-    return begun if around else None
+    return parent if around else None
 
 
 def _task_path(config: RunnableConfig) -> list[str]:
@@ -308,9 +308,9 @@ def _person_message_ids(state: Mapping[str, Any], is_node: Callable[[str], bool]
     humans = [human for value in state.values() for human in _human_messages(value)]
     if (person_ids := heard_ids(state.get(HEARD_KEY))) is not None:
         humans = [human for human in humans if human.id in person_ids]
-    mine = (human for human in humans if not (human.name and is_node(human.name)))
+    by_people = (human for human in humans if not (human.name and is_node(human.name)))
     return frozenset(
-        human.id for human in mine if human.id and not human.additional_kwargs.get(SUMMARY_KEY)
+        human.id for human in by_people if human.id and not human.additional_kwargs.get(SUMMARY_KEY)
     )
 
 
@@ -325,15 +325,15 @@ def _human_messages(value: Any) -> Iterator[HumanMessage]:
         yield from (item for item in value if isinstance(item, HumanMessage))
 
 
-def _trust_in_parent(begun: RunnableConfig, gate: Gate) -> float:
+def _trust_in_parent(parent: RunnableConfig, gate: Gate) -> float:
     """Return the trust in what a run says to a run that it begins."""
-    value, usual = read_channel(begun, "messages"), gate.policy.trust.of_source(Source.TOOL)
+    value, tool_trust = read_channel(parent, "messages"), gate.policy.trust.of_source(Source.TOOL)
     if not isinstance(value, list):  # nobody knows what the run heard
-        return usual
-    person_ids = heard_ids(read_channel(begun, HEARD_KEY))
-    theirs = Speakers(person_ids, partial(_is_node, begun), usual).is_person
+        return tool_trust
+    person_ids = heard_ids(read_channel(parent, HEARD_KEY))
+    theirs = Speakers(person_ids, partial(_is_node, parent), tool_trust).is_person
     return trust_after(
-        _message_list(value), gate, is_human if person_ids is None else theirs, usual
+        _message_list(value), gate, is_human if person_ids is None else theirs, tool_trust
     )
 
 
@@ -376,10 +376,10 @@ def final_answer(messages: Sequence[BaseMessage], response: object) -> FinalAnsw
     until = len(messages)
     while until and isinstance(messages[until - 1], ToolMessage):
         until -= 1
-    asking = messages[until - 1] if until else None
-    if until == len(messages) or not isinstance(asking, AIMessage):
+    caller = messages[until - 1] if until else None
+    if until == len(messages) or not isinstance(caller, AIMessage):
         return plain_answer(messages)
-    for call in asking.tool_calls:
+    for call in caller.tool_calls:
         if response is not None and (
             response == call["args"] or type(response).__name__ == call["name"]
         ):
@@ -389,7 +389,7 @@ def final_answer(messages: Sequence[BaseMessage], response: object) -> FinalAnsw
                 for message in messages
                 if getattr(message, "tool_call_id", "") != call["id"]
             ]
-            return FinalAnswer(asking, "\n".join(filter(None, (text_of(asking), arguments))), after)
+            return FinalAnswer(caller, "\n".join(filter(None, (text_of(caller), arguments))), after)
     calls = [
         answered
         for answered in answered_calls(messages[until - 1 :])
@@ -398,7 +398,7 @@ def final_answer(messages: Sequence[BaseMessage], response: object) -> FinalAnsw
     brought = [
         answered.text for answered in calls if TRUST_KEY not in answered.answer.additional_kwargs
     ]
-    return FinalAnswer(asking, "\n".join(brought), messages)
+    return FinalAnswer(caller, "\n".join(brought), messages)
 
 
 def session_note(text: str, memory: MemoryCoordinator, key: str) -> dict[str, Any]:
@@ -436,8 +436,8 @@ def message_keys(messages: Sequence[BaseMessage], config: RunnableConfig) -> set
 
     The messages of the run around this one count too, as far as they are known.
     """
-    begun, seen = parent_task(config), set[str]()
-    around = [] if begun is None else _message_list(read_channel(begun, "messages"))
+    parent, seen = parent_task(config), set[str]()
+    around = [] if parent is None else _message_list(read_channel(parent, "messages"))
     for message in (*around, *messages):
         if isinstance(message, HumanMessage | AIMessage):
             key = message_key(message, config)

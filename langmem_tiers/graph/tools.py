@@ -108,8 +108,8 @@ def create_search_memory_tool(
     labels = _checked_labels(namespace)
     checks.checked_choice(response_format, get_args(ResponseFormat), "response_format")
 
-    def search_memory(**asking: Any) -> Flow[Any]:
-        searched, op = _find_store(store), SearchOp(_fill_labels(labels), **asking)
+    def search_memory(**arguments: Any) -> Flow[Any]:
+        searched, op = _find_store(store), SearchOp(_fill_labels(labels), **arguments)
         with context_tools.errors_to_model():
             if isinstance(searched, OurStore):
                 items = yield from invoke(
@@ -334,10 +334,10 @@ def _change_item(
         held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
         whole = ops.to_write(noted, flows.options)
         wanted = replace(whole, trust=verdict.trust, has_given_key=True, held=held)
-    own = LockedCheck(
+    own_check = LockedCheck(
         partial(_current_under_key, wanted), partial(_check_own, put.key, action, tier, trust)
     )
-    check = None if action == "create" else own
+    check = None if action == "create" else own_check
     applied = yield from commit_writes([wanted], flows, tier=tier, check=check)
     return None if put.value is None else unjudged_result(wanted, applied)
 
@@ -407,9 +407,9 @@ def _search_tiered(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[l
 
 def _search_any(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
     """Return a page of a search in any store, without items that only ask the query itself."""
-    wanted = op.offset + op.limit
-    size, start, results = wanted, 0, list[SearchItem]()
-    while size and len(results) < wanted:
+    end = op.offset + op.limit
+    size, start, results = end, 0, list[SearchItem]()
+    while size and len(results) < end:
         about: Any = {"query": op.query, "filter": op.filter, "limit": size, "offset": start}
         items = yield from invoke(store.search, op.namespace_prefix, **about)
         results += [
@@ -418,4 +418,4 @@ def _search_any(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
         if len(items) < size:
             break
         start, size = start + size, max(size, _FURTHER_ROWS)
-    return results[op.offset : wanted]
+    return results[op.offset : end]

@@ -72,12 +72,12 @@ class _TurnConfig(NamedTuple):
 
     def open_turn(self, step: Step, **further: Any) -> MemoryOrchestrator:
         """Return an orchestrator in the turn that the state holds."""
-        if not (begun := step.read("turn")):
+        if not (open_turn := step.read("turn")):
             raise InvalidInputError(
                 "no turn has begun: put the assemble node before this one, and add the key 'turn' "
                 "to the state (MemoryState has it)"
             )
-        return self.new_turn(step, **further).begin(begun)
+        return self.new_turn(step, **further).begin(open_turn)
 
     def node(self, body: Callable[[Step], Flow[Update]]) -> Runnable[Any, Update]:
         """Make a node of a turn's flow, which the store runs."""
@@ -138,10 +138,10 @@ def create_assemble_node(
         yield from _begin_or_resume(turn, step)
         if prompt is None:
             before = "" if turn.record is None else turn.record.prompt  # or a summary
-            wanted = node.text_of(node.last_question(step.messages)) or before
+            question = node.text_of(node.last_question(step.messages)) or before
         else:
-            wanted = node.read_state(step.state, prompt)
-        text = yield from _assemble_context(turn, step, replace_unstorable(str(wanted)), **about)
+            question = node.read_state(step.state, prompt)
+        text = yield from _assemble_context(turn, step, replace_unstorable(str(question)), **about)
         return {"context": text, "turn": turn.to_state(), **step.errors(same_turn=None)}
 
     return turns.node(assemble)
@@ -215,8 +215,8 @@ def create_commit_node(
 def _track_calls(turn: MemoryOrchestrator, conversation: Sequence[BaseMessage]) -> None:
     """Track the tool calls since the last human message; log those that cannot be tracked."""
     for call in messages.turn_calls(conversation):
-        own = speakers.TRUST_KEY in call.answer.additional_kwargs
-        if own and call.call["name"] in turn.settings.untracked_tools:
+        is_own = speakers.TRUST_KEY in call.answer.additional_kwargs
+        if is_own and call.call["name"] in turn.settings.untracked_tools:
             continue
         try:
             turn.track_tool_invocation(
@@ -269,13 +269,13 @@ def _begin_or_resume(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
 
     A summary that takes the place of all human messages is no other message.
     """
-    begun, question = step.read("turn"), node.last_question(step.messages)
+    open_turn, question = step.read("turn"), node.last_question(step.messages)
     about = None if question is None else question.id
-    if begun and (question is None or begun["about"] == about):
-        turn.begin(begun)
+    if open_turn and (question is None or open_turn["about"] == about):
+        turn.begin(open_turn)
         return
-    if begun:
-        left = MemoryOrchestrator(turn.memory).begin(begun)
+    if open_turn:
+        left = MemoryOrchestrator(turn.memory).begin(open_turn)
         leaving = orchestrator.leave_turn(left, "another message came")
         if leaving is not None:
             yield from unit(leaving)

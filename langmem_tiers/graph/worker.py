@@ -161,9 +161,9 @@ def read_strictly(checkpointer: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver
     """
     if type(checkpointer.serde) is not JsonPlusSerializer:
         return checkpointer
-    own = copy(checkpointer)
-    own.serde = CycleSerializer()
-    return own
+    strict = copy(checkpointer)
+    strict.serde = CycleSerializer()
+    return strict
 
 
 RENEWALS = 3
@@ -362,21 +362,21 @@ class ConsolidationWorker:
     def _visit(self, tenant: str) -> Flow[ConsolidationReport | None]:
         if self._stopping or not (yield from self._is_due((yield from self._read_thread(tenant)))):
             return None
-        mine = yield from acquire_lease(self._store, tenant, self.holder, self._lease_seconds)
-        if mine is None:
+        held = yield from acquire_lease(self._store, tenant, self.holder, self._lease_seconds)
+        if held is None:
             return None
         try:
             thread = yield from self._read_thread(
-                tenant, mine.fence
+                tenant, held.fence
             )  # another worker may have written
             is_due = yield from self._is_due(thread)
-            return (yield from self._run_cycle(mine, thread)) if is_due else None
+            return (yield from self._run_cycle(held, thread)) if is_due else None
         finally:
-            yield from mine.end()
+            yield from held.end()
 
-    def _run_cycle(self, mine: Lease, thread: TenantThread) -> Flow[ConsolidationReport | None]:
+    def _run_cycle(self, held: Lease, thread: TenantThread) -> Flow[ConsolidationReport | None]:
         """Begin a cycle, or go on with one that was broken off."""
-        state, config = thread.graph_input(mine.fence)
+        state, config = thread.graph_input(held.fence)
         options: Any = {"stream_mode": "values", "durability": "sync"}
         steps: Any = self._graph.stream(state, config, **options)
         asteps: Any = self._graph.astream(state, config, **options)
@@ -384,16 +384,16 @@ class ConsolidationWorker:
         try:
             while (yield Ask(partial(next, steps, None), partial(anext, asteps, None))):
                 number += 1
-                yield from mine.renew()
+                yield from held.renew()
                 if self._stopping:
                     break
                 if number % _PRUNED_AFTER == 0:
-                    yield from self._prune(mine)
+                    yield from self._prune(held)
         finally:
             yield Ask(steps.close, asteps.aclose)
-        thread = yield from self._read_thread(mine.tenant, mine.fence)
+        thread = yield from self._read_thread(held.tenant, held.fence)
         if thread.snapshot is not None and not thread.is_at_work:
-            yield from self._prune(mine)
+            yield from self._prune(held)
         return thread.report
 
     def _read_thread(self, tenant: str, fence: int | None = None) -> Flow[TenantThread]:
@@ -416,18 +416,18 @@ class ConsolidationWorker:
         last = yield from invoke(self._store.run, last_cycle_start(thread.tenant))
         return due_reason(self._schedule, last, now=self._store.flows.now) is not None
 
-    def _prune(self, mine: Lease) -> Flow[None]:
+    def _prune(self, held: Lease) -> Flow[None]:
         """Drop the checkpoints before the last one, unless another holder wrote that."""
-        saved, thread = self._checkpointer, lease.thread_name(mine.tenant)
+        saved, thread = self._checkpointer, lease.thread_name(held.tenant)
         try:
             with translate_checkpointer_errors():
-                newest = yield from invoke(saved.get_tuple, thread_config(mine.tenant))
-                if newest is not None and newest.metadata.get(FENCE_KEY) == mine.fence:
+                newest = yield from invoke(saved.get_tuple, thread_config(held.tenant))
+                if newest is not None and newest.metadata.get(FENCE_KEY) == held.fence:
                     yield from invoke(saved.prune, [thread])
         except NotImplementedError:
             _log.debug("this checkpointer keeps every checkpoint: it cannot prune")
         except errors.DatabaseError:  # the next cycle drops them
-            _log.warning("old checkpoints of %s could not be dropped", mine.tenant, exc_info=True)
+            _log.warning("old checkpoints of %s could not be dropped", held.tenant, exc_info=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,8 +486,8 @@ def acquire_lease(
     fence = yield from invoke(store.run, acquiring)
     if fence is None:
         return None
-    mine = Lease(store, tenant, fence, seconds)
-    keeping = threading.Thread(target=mine.renew_until_end, daemon=True, name="langmem-tiers-lease")
-    mine.threads.append(keeping)
+    held = Lease(store, tenant, fence, seconds)
+    keeping = threading.Thread(target=held.renew_until_end, daemon=True, name="langmem-tiers-lease")
+    held.threads.append(keeping)
     keeping.start()
-    return mine
+    return held
