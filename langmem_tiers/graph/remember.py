@@ -154,7 +154,7 @@ def remember(
     answer_note = yield from _answer_note(step, people, answer, recalled)
     corrections = _add_corrected(last_note, revision) if last_note and revision.corrects else []
     of_answer: dict[str, Any] = {}
-    taken_back = [each.get("retracted") for each in done.get("revised", ())]
+    taken_back = (each.get("retracted") for each in done.get("revised", ()))
     if revision.retracted and not revision.tells_more:
         of_answer["derived_from"] = [each.key for each in revision.retracted]
         last_note = last_note and {**last_note, **of_answer}

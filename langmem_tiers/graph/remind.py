@@ -559,7 +559,7 @@ def create_session_end_node(
     node.check_helpers(model)
     keys = ("session", ended) if isinstance(ended, str) else ("session",)
     config = node.NodeConfig(context, coordinator, name, on_error, "tell")
-    return config.node(partial(_close_session, ended=ended, of=sources, model=model), keys)
+    return config.node(partial(_close_session, ended=ended, sources=sources, model=model), keys)
 
 
 def _close_session(
