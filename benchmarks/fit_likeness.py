@@ -228,7 +228,7 @@ def fitted(
 def found_with(weights: Weights, several: Iterable[str]) -> list[bool]:
     """Whether the gate finds that each text of a page instructs, were these what ships."""
     instructions_in.cache_clear()
-    with patch.object(instructs, "shipped", lambda: weights):
+    with patch.object(instructs, "load_weights", lambda: weights):
         found = [bool(instructions_in(text, Source.WEB)) for text in several]
     instructions_in.cache_clear()
     return found

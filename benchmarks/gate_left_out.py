@@ -77,7 +77,7 @@ def left_out(rows: Sequence[Row], of: Callable[[Text], str]) -> list[Judged]:
 
 
 def _judged(several: Iterable[Text], weights: Mapping[str, float]) -> Iterator[Judged]:
-    with patch.object(instructs, "shipped", lambda: weights):
+    with patch.object(instructs, "load_weights", lambda: weights):
         for one in several:
             readings = (undisguise(one.text), *decode_disguises(one.text))
             yield Judged(one, max(injection_likeness(each).score for each in readings))

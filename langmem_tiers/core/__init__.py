@@ -1,1 +1,1 @@
-"""What everything stands on: nouns, options, errors, texts, values."""
+"""The base of all other packages: nouns, options, errors, texts, values."""

@@ -1,4 +1,4 @@
-"""What of a tenant's rows an export carries; a test compares it with the database's catalog."""
+"""The tables of a tenant that an export contains; a test compares them with the catalog."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXPORTED_TABLES: Final[Mapping[str, str]] = {
     "tombstones": "hash",
     "forgettings": "receipt",
 }
-"""The tables, each with what its rows are ordered by: its key without the tenant. They are carried
+"""Tables, each with the order of its rows: its key without the tenant. They are exported
 in this order, so that a memory comes after its vectors, counters and lineage and is seen whole."""
 
 UNEXPORTED_TABLES: Final[Mapping[str, str]] = {
@@ -33,15 +33,15 @@ UNEXPORTED_TABLES: Final[Mapping[str, str]] = {
     "audit_links": "as the log",
     "recalls": "what recalls saw in that database, for some days, by the ids that are there",
 }
-"""The tables that stay, each with the reason."""
+"""Tables that an export leaves out, each with the reason."""
 
 PROOF_TABLES: Final = frozenset(("tombstone_keys", "tombstones", "forgettings"))
-"""What stands of a tenant that was forgotten: with these alone it has nothing."""
+"""Tables that keep rows of a forgotten tenant; a tenant with these alone counts as empty."""
 
 ID_COLUMNS: Final = frozenset(("id", "source", "target", "number", "needs"))
 """The columns of numbers that are drawn from the sequence of ids, in whatever table."""
 
 
 def statement_for(statement: str, table: str) -> str:
-    """The name of a statement that is loaded for each table."""
+    """Name the statement that is loaded for a table."""
     return f"{statement}_{table}"

@@ -4,8 +4,8 @@ They look at the type of what is given before they compare, count or show it, as
 caller's may raise anything then. What one raises that is of the right type, such as a list that
 cannot be read, is its own error and passes through; nothing is written.
 
-A field of a `record` is checked by a function of ours where its annotation names one (`by`), else
-by its type.
+A field of a `record` is checked by the function that its annotation names (`validated_by`), else by
+its type.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MAX_KEY_BYTES: Final = 1024
 
 
 def utf8_bytes(text: str, what: str) -> int:
-    """Length in bytes of text that Postgres can hold: no lone surrogates, no NUL."""
+    """Count the bytes of a text that Postgres can hold: no lone surrogates, no NUL."""
     if "\0" in text:
         raise InvalidInputError(f"the {what} holds a NUL character, which Postgres cannot store")
     if text.isascii():
@@ -56,7 +56,7 @@ def utf8_bytes(text: str, what: str) -> int:
 
 
 def check_key(key: object) -> str:
-    """Return a key that can be stored.
+    """Check a key and return it.
 
     Raises:
         InvalidTypeError: if it is not a string.
@@ -73,12 +73,12 @@ def check_key(key: object) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number of Python's own that can be compared with others; True is none."""
+    """Tell whether a value is an int or a float; a bool is neither."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 ErrorClass: TypeAlias = type[InvalidInputError | ConfigurationError]
-"""What a check raises: of an argument, or of a setting."""
+"""The class of error that a check raises: for an argument, or for a setting."""
 
 
 def _wrong_kind(error: ErrorClass) -> ErrorClass:
@@ -95,7 +95,7 @@ def checked_number(
     use: str = "",
     error: ErrorClass = InvalidInputError,
 ) -> float:
-    """A number in this range, and none of those; `use` says what to give where that says more."""
+    """Check a number: in this range, and none of `but`; `use` describes the expected value."""
     if is_number(value) and low <= value <= high and value not in but:  # type: ignore[operator]
         return value  # type: ignore[return-value]
     left_out = f" other than {' and '.join(map(str, but))}" if but else ""
@@ -107,7 +107,7 @@ def checked_number(
 def checked_whole(
     value: object, what: str, low: int, high: int, error: ErrorClass = InvalidInputError
 ) -> int:
-    """A whole number in this range."""
+    """Check a whole number in this range."""
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if is_whole and low <= value <= high:  # type: ignore[operator]
         return value  # type: ignore[return-value]
@@ -132,14 +132,14 @@ def check_known(options: Iterable[object], names: Iterable[str], what: str) -> N
 
 
 def checked_flag(value: object, what: str, error: ErrorClass = InvalidInputError) -> bool:
-    """True or False, and nothing that is like it."""
+    """Check that an argument is True or False; 0 and 1 are refused."""
     if not isinstance(value, bool):
         raise _wrong_kind(error)(f"{what} is True or False, not {short(value)}")
     return value
 
 
 def checked_switch(value: object, key: str) -> bool:
-    """A setting that is True or False."""
+    """Check that a setting is True or False."""
     return checked_flag(value, key, ConfigurationError)
 
 
@@ -149,7 +149,7 @@ def checked_choice(
     what: str,
     error: ErrorClass = InvalidInputError,
 ) -> str:
-    """One of the names that there are."""
+    """Check that a value is one of these names."""
     names = tuple(names)
     if not isinstance(value, str) or value not in names:
         one_of = (
@@ -160,14 +160,14 @@ def checked_choice(
 
 
 def checked_list(value: Any, what: str, of: str = "strings") -> Iterable[Any]:
-    """Several things that can be read one after another, and not the signs of a text."""
+    """Check that a value is iterable, and no text."""
     if isinstance(value, str | bytes | bytearray | type) or not isinstance(value, Iterable):
         raise InvalidTypeError(f"{what} is a list of {of}, not {short(value)}")
     return value
 
 
 def checked_strings(value: object, what: str) -> list[str]:
-    """Texts."""
+    """Check a list of strings."""
     strings = list(checked_list(value, what))
     for string in strings:
         if not isinstance(string, str):
@@ -176,14 +176,14 @@ def checked_strings(value: object, what: str) -> list[str]:
 
 
 def checked_mapping(value: object, what: str, such_as: str) -> Mapping[Any, Any]:
-    """A mapping."""
+    """Check a mapping."""
     if not isinstance(value, Mapping):
         raise InvalidTypeError(f"{what} is a mapping, such as {such_as}, not {short(value)}")
     return value
 
 
 def checked_label(named: object, what: str) -> str | None:
-    """A name of 1 to 400 bytes, or None.
+    """Check a name of 1 to 400 bytes, or None.
 
     Raises:
         InvalidInputError: for anything else.
@@ -198,19 +198,19 @@ def checked_label(named: object, what: str) -> str | None:
 
 
 def checked_name(value: object, what: str) -> str:
-    """A label that there has to be."""
+    """Check a name of 1 to 400 bytes."""
     if (label := checked_label(value, what)) is None:
         raise InvalidTypeError(f"{what} is a string, not None")
     return label
 
 
 def checked_share(number: object, what: str) -> float | None:
-    """A number in 0…1, or None."""
+    """Check a number in 0…1, or None."""
     return None if number is None else float(checked_number(number, what, 0, 1))
 
 
 def parsed_moment(moment: datetime | str, what: str) -> datetime:
-    """A moment in UTC, from a datetime or from ISO 8601.
+    """Convert a datetime or an ISO 8601 text to UTC.
 
     Raises:
         InvalidInputError: for one without a time zone, text that is no date, or what is beyond the
@@ -238,7 +238,7 @@ def parsed_moment(moment: datetime | str, what: str) -> datetime:
 
 
 def normalised_tags(tags: object, what: str = "tags") -> list[str]:
-    """Tags as they are stored and sought: lower case, words joined by hyphens, each once."""
+    """Normalise tags: lower case, words joined by hyphens, each once."""
     normalised = []
     for tag in checked_list(tags, what, "strings, such as ['python']"):
         if not isinstance(tag, str):
@@ -251,7 +251,7 @@ def normalised_tags(tags: object, what: str = "tags") -> list[str]:
 
 
 def checked_instance(value: object, kind: type[T], what: str) -> T:
-    """An object of a class."""
+    """Check that a value is an instance of a class."""
     if not isinstance(value, kind):
         raise InvalidTypeError(f"{what} is a {kind.__name__}, not {short(value)}")
     return value
@@ -277,7 +277,7 @@ _FIRST_YEAR, _LAST_YEAR = 1900, 9000
 
 
 def checked_clock(clock: Any) -> Callable[[], datetime]:
-    """A clock, the machine's for None; refuse what tells no time, or one without a time zone."""
+    """Check a clock, the machine's for None; its time needs a time zone."""
     if clock is None:
         return partial(datetime.now, UTC)
     checked_function(clock, "clock")
@@ -305,7 +305,7 @@ def _checked_now(clock: Callable[[], Any]) -> datetime:
 
 
 def checked_path(value: Any, what: str) -> Path:
-    """A path that a file system can hold."""
+    """Check a path that a file system can hold."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
         raise InvalidTypeError(f"{what} is a path, as a string or a Path, not {short(value)}")
@@ -319,7 +319,7 @@ def checked_path(value: Any, what: str) -> Path:
 
 
 def zone_of(name: object) -> ZoneInfo:
-    """The time zone of that name.
+    """Look up a time zone by its name.
 
     Raises:
         InvalidInputError: if there is none.
@@ -342,11 +342,11 @@ _WANTED: Final = {
     "int_type": "a whole number",
     "tuple_type": "a list",
 }
-"""What is to be given instead, by pydantic's names of what is wrong."""
+"""The expected value, by pydantic's name of the error."""
 
 
 def validated_by(check: Callable[[Any, str], Any]) -> PlainValidator:
-    """Checks a field by a function of what is given and of the field's name."""
+    """Validate a field by a function of its value and its name."""
 
     def checked(value: Any, field: ValidationInfo) -> Any:
         return check(value, field.field_name or "it")
@@ -355,7 +355,7 @@ def validated_by(check: Callable[[Any, str], Any]) -> PlainValidator:
 
 
 def number_between(low: float, high: float, *, but: Collection[float] = ()) -> PlainValidator:
-    """Checks that a field is a number in this range, and none of those; see `whole`."""
+    """Validate that a field is a number in this range, and none of `but`."""
 
     def check(value: Any, name: str) -> Any:
         return checked_number(value, name, low, high, but=but, error=ConfigurationError)
@@ -364,7 +364,7 @@ def number_between(low: float, high: float, *, but: Collection[float] = ()) -> P
 
 
 def whole_between(low: int, high: int) -> PlainValidator:
-    """Checks that a field is a whole number in this range; a ConfigurationError says if not."""
+    """Validate that a field is a whole number in this range; else ConfigurationError."""
     return validated_by(
         lambda value, name: checked_whole(value, name, low, high, ConfigurationError)
     )
@@ -372,7 +372,7 @@ def whole_between(low: int, high: int) -> PlainValidator:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def record(cls: type[T]) -> type[T]:
-    """A frozen dataclass that is made by keywords and checked then."""
+    """Make a class a frozen dataclass whose keywords pydantic checks."""
     made: Any = dataclass(cls, frozen=True, slots=True, kw_only=True, config=_CONFIG)
     check = made.__init__
 
@@ -389,7 +389,7 @@ def record(cls: type[T]) -> type[T]:
 
 
 def _refusal(what: str, error: ValidationError) -> TieredMemoryError:
-    """The first thing that is wrong, as one of our errors."""
+    """Turn pydantic's first error into one of ours."""
     wrong = error.errors(include_url=False)[0]
     ours = wrong.get("ctx", {}).get("error")
     if isinstance(ours, TieredMemoryError):

@@ -52,11 +52,11 @@ _PREFIX = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,39}")
 
 
 _MOST_BYTES: Final = 268_435_455
-"""What jsonb holds."""
+"""The most bytes of a jsonb value."""
 _MOST_LEVELS: Final = 1_000
 """Python's own recursion limit, unless it is raised."""
 _MOST: Final = 2**31 - 1
-"""What Postgres takes."""
+"""The largest integer of Postgres."""
 _MANY: Final = sys.maxsize - 1
 
 
@@ -71,7 +71,7 @@ def _milliseconds(value: object, key: str) -> int:
 
 @record
 class Bounds:
-    """What a store takes of one call: the configuration's `memory.bounds`.
+    """The limits of one call to a store: the configuration's `memory.bounds`.
 
     They are generous: whoever meets one has made a mistake, or knows why to raise it. What goes
     beyond is refused by an `InvalidInputError` (too_large) before anything is embedded or written.
@@ -141,7 +141,7 @@ class Bounds:
         raise self.too_deep("a value")
 
     def too_deep(self, what: str) -> InvalidInputError:
-        """The error for what is nested too deeply."""
+        """Make the error for a value that is nested too deeply."""
         return self._beyond("value_depth", f"{what} of more than {self.value_depth:,} levels")
 
     def check_content(self, content: object) -> None:
@@ -155,7 +155,7 @@ class Bounds:
             raise self._beyond("query_characters", f"a query of {len(query):,} characters")
 
     def truncate_query(self, text: str) -> str:
-        """As much of what was said as a query may be: only who writes a query is refused one."""
+        """Cut a message to the length of a query; only a caller's own query may be refused."""
         return text[: self.query_characters]
 
     def check_limit(self, limit: int) -> None:
@@ -164,11 +164,11 @@ class Bounds:
             raise self._beyond("limit", f"a limit of {limit:,}")
 
     def checked_conditions(self, conditions: Iterable[T]) -> list[T]:
-        """The conditions of a filter, unless there are too many."""
+        """Check the number of conditions of a filter; return them as a list."""
         return self._few("filter_conditions", conditions, "a list of conditions")
 
     def checked_items(self, items: Iterable[T], what: str) -> Iterable[T]:
-        """What a memory lists, to be read as often as need be, unless it is too much."""
+        """Check the length of a memory's list; return an iterable that can be read again."""
         if not isinstance(items, Iterable):  # whose field it is says what it must be
             return items
         if isinstance(items, Iterator) or (isinstance(items, Sized) and len(items) > self.batch):
@@ -176,7 +176,7 @@ class Bounds:
         return items
 
     def checked_batch(self, items: Iterable[T]) -> list[T]:
-        """What is to be done at once, unless it is too much."""
+        """Check the number of items of a batch; return them as a list."""
         return self._few("batch", items, "a batch")
 
     def _few(self, name: str, items: Iterable[T], what: str) -> list[T]:
@@ -221,7 +221,7 @@ def _actor(value: object, what: str) -> str:
 
 @record
 class Audit:
-    """What goes into the audit log of a store, and under which name; docs/audit.md has it all.
+    """The content of a store's audit log, and the actor's name; docs/audit.md describes it.
 
     Raises:
         ConfigurationError: for a value that cannot work.
@@ -235,38 +235,38 @@ class Audit:
     """
 
     writes: Annotated[bool, validated_by(checked_switch)] | None = None
-    """Whether the database logs what is written, whoever writes: `setup` switches it on or off for
+    """True if the database logs what is written, whoever writes: `setup` switches it on or off for
     all. None leaves it as it is: a new database logs."""
     reads: Annotated[bool, validated_by(checked_switch)] = False
-    """Whether this store logs which memories it returns. A read then waits for one commit more."""
+    """True if this store logs which memories it returns. A read then waits for one commit more."""
     actor: Annotated[str, validated_by(_actor)] | None = None
-    """Who this store writes and reads for, beside the role that logged in."""
+    """The actor whom this store writes and reads for, beside the role that logged in."""
 
 
 def checked_audit(value: object) -> Audit:
-    """What goes into the log; what an `Audit` says by itself if none is given."""
+    """Check the options of the audit log; None takes the defaults."""
     if not isinstance(value, Audit | None):
         raise ConfigurationError(f"audit is Audit(reads=True) or the like, not {short(value)}")
     return Audit() if value is None else value
 
 
 Role: TypeAlias = Literal["owner", "application", "worker"]
-"""Whose rights a store has: all, those of one tenant in each transaction, or all rows alone."""
+"""The rights of a store: all, one tenant's in each transaction, or all rows alone."""
 
 _ROLE_NAME: Final = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """What the roles of Postgres are called, and which of them a store takes."""
+    """The names of the Postgres roles, and the one that a store takes."""
 
     application: str = "langmem_application"
     worker: str = "langmem_worker"
     taken: Literal["application", "worker"] | None = None
-    """None: a store has the rights of whoever connects."""
+    """The role that a store takes; with None it has the rights of the user who connects."""
 
     def check(self) -> None:
-        """Raise ConfigurationError for what no role can be called."""
+        """Raise ConfigurationError for an invalid name of a role."""
         named: tuple[object, ...] = (self.application, self.worker)
         for name in named:
             if not (isinstance(name, str) and _ROLE_NAME.fullmatch(name)):
@@ -279,17 +279,17 @@ class Roles:
 
     @property
     def names(self) -> dict[str, str]:
-        """Their names, by what they are."""
+        """Name both roles by their kinds."""
         return {"application": self.application, "worker": self.worker}
 
     @property
     def role_name(self) -> str | None:
-        """The name of the role that a store takes."""
+        """Name the role that a store takes; None if it takes none."""
         return None if self.taken is None else self.names[self.taken]
 
 
 def parse_roles(prefix: object, taken: object, names: Mapping[str, str] | None) -> Roles:
-    """The roles of a store whose schemas have this prefix: as `given`, or called after it.
+    """Make the roles of a store: with these `names`, else with names after its schemas' prefix.
 
     Raises:
         ConfigurationError: for a role that there is not.
@@ -305,7 +305,7 @@ def parse_roles(prefix: object, taken: object, names: Mapping[str, str] | None) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexOptions:
-    """What of an item is searchable. `vector` is None for a lexical-only index."""
+    """The searchable fields of an item. `vector` is None for a lexical-only index."""
 
     vector: VectorOptions | None
     fields: tuple[str, ...] = ("$",)
@@ -313,13 +313,13 @@ class IndexOptions:
 
     @property
     def has_many_vectors(self) -> bool:
-        """Whether the fields are likely to give an item more than one vector."""
+        """Tell whether the fields are likely to give an item more than one vector."""
         return len(self.fields) > 1 or any(set(path) & set("*[{") for path in self.fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOptions:
-    """Everything a flow needs to know about the store it runs on."""
+    """The options of the store on which a flow runs."""
 
     index: IndexOptions | None = None
     schema_prefix: str = ""
@@ -354,7 +354,7 @@ class StoreOptions:
 
     @property
     def summary(self) -> list[str]:
-        """How it is searched, and how its schemas are called."""
+        """Describe the search and the schemas of the store."""
         parts = [f"schemas {self.schema_prefix}…"] if self.schema_prefix else []
         if self.index is None:
             return parts
@@ -363,16 +363,16 @@ class StoreOptions:
 
     @property
     def session_idle(self) -> float | None:
-        """Minutes without a write or a read after which a session has ended; None: never."""
+        """Count the minutes without a write or a read that end a session; None: never."""
         own = self.tier_ttl.get(Tier.SHORT_TERM)
         return None if own is None else max(own, SESSION_IDLE_MINUTES)
 
     def user_of(self, place: Place) -> str | None:
-        """The user whose memories a namespace holds; None for what is shared."""
+        """Name the user whose memories a namespace holds; None for shared memories."""
         return user_of(place, self.user_namespaces)
 
     def schema(self, name: str) -> str:
-        """The database schema that stands for `name` (memory, short_term, …)."""
+        """Name the database schema of `name` (memory, short_term, …)."""
         return f"{self.schema_prefix}{name}"
 
 

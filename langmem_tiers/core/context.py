@@ -1,4 +1,4 @@
-"""Whose memory it is: tenant, project, session, agent and user, and the labels for them."""
+"""The context of a memory: tenant, project, session, agent and user, and their labels."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ ABSENT = "_"
 _DEPTHS: Final = {Tier.SHORT_TERM: 2, Tier.WORKING: 1, Tier.LONG_TERM: 0}
 """Names behind the tenant in a tier's namespace."""
 USER_PREFIX = "@"
-"""What the last label of a namespace begins with that is one user's."""
+"""The prefix of the last label of a user's own namespace."""
 USER_PLACEHOLDER = "{user_id}"
-"""What stands in a template of namespaces where the user is named, as `*` does for any label."""
+"""The place of the user in a template of namespaces; `*` stands for any label."""
 
 
 class Caller(NamedTuple):
-    """The one who stores and recalls, in any session: a user of a tenant, in a project."""
+    """A caller in any session: a user of a tenant, in a project."""
 
     tenant: str
     user_id: str | None
@@ -40,7 +40,7 @@ class Caller(NamedTuple):
 
 
 def _explain_fields(kind: type[T]) -> type[T]:
-    """Let a class say which fields to name where some are missing or unknown.
+    """Let a class name its fields in the error for missing or unknown ones.
 
     LangGraph makes a context of whatever mapping a client sends.
     """
@@ -67,7 +67,7 @@ def _explain_fields(kind: type[T]) -> type[T]:
 @_explain_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryContext:
-    """Who remembers and who asks; a graph's `context_schema`.
+    """The tenant, project, session, agent and user of a call; a graph's `context_schema`.
 
     Namespaces nest: what is remembered in short_term belongs to `(tenant, project, session)`, in
     working to `(tenant, project)`, in long_term to the tenant. A recall looks under the same
@@ -118,11 +118,11 @@ class MemoryContext:
 
     @property
     def zone(self) -> ZoneInfo:
-        """The user's time zone."""
+        """Look up the user's time zone."""
         return zone_of(self.timezone or "UTC")
 
     def namespace(self, tier: Tier, *, personal: bool = False) -> tuple[str, ...]:
-        """Where memories of a tier are written, and the prefix under which they are sought.
+        """Build the namespace that a tier's memories are written to, the prefix of searches.
 
         What is `personal` is written behind the label of the user, if one is named. LangGraph's
         labels hold no dots: one in a name becomes `%2E`, and `%` becomes `%25`. A name that is
@@ -140,22 +140,22 @@ class MemoryContext:
         return (_escaped(self.tenant), *labels, *own)
 
     def places(self, tier: Tier) -> tuple[tuple[str, ...], ...]:
-        """The namespaces of its own in a tier: what is shared there, and its user's."""
+        """Build the context's own namespaces in a tier: the shared one and its user's."""
         every = (self.namespace(tier, personal=own) for own in (False, True))
         return tuple(dict.fromkeys(every))
 
     @property
     def scope_params(self) -> dict[str, str | None]:
-        """The parameters by which a statement knows who asks."""
+        """Build the parameters by which a statement knows the caller: tenant and user."""
         return {"tenant": self.root, "user_id": self.user_id}
 
     @property
     def caller(self) -> Caller:
-        """Return the caller whom a process keeps things in mind for between two calls."""
+        """Build the caller under which a process keeps data between two calls."""
         return Caller(self.tenant, self.user_id, self.project_id)
 
     def can_reach(self, tier: Tier | str, namespace: tuple[str, ...]) -> bool:
-        """Whether a memory that is there is reached by its key.
+        """Tell whether a memory that is there is reached by its key.
 
         What is in long_term is everybody's in the tenant, and so is what belongs to no project; all
         else is reached from its own project alone, and what is a user's by that user.
@@ -169,17 +169,17 @@ class MemoryContext:
 
     @property
     def managed_prefix(self) -> tuple[str, ...]:
-        """The prefix of what somebody looks after here: a project, or all, if none is named."""
+        """Build the prefix that administrative verbs cover: the project's, else the tenant's."""
         return self.namespace(Tier.LONG_TERM if self.project_id is None else Tier.WORKING)
 
     @property
     def root(self) -> str:
-        """The tenant as the first label of every namespace."""
+        """Build the first label of every namespace: the tenant, escaped."""
         return self.namespace(Tier.LONG_TERM)[0]
 
 
 def label_of(name: str) -> str:
-    """The label that stands for a name in a namespace; two names never have the same."""
+    """Build the label of a name in a namespace; two names never share one."""
     label = _escaped(name)
     return f"%40{label[1:]}" if label.startswith(USER_PREFIX) else label
 
@@ -189,7 +189,7 @@ def _escaped(name: str) -> str:
 
 
 def name_of_label(label: str) -> str | None:
-    """The name that stands in a namespace as this label; None if none was named."""
+    """Decode the name of a label in a namespace; None for the label of no name."""
     if label == ABSENT:
         return None
     if label == "%5F":
@@ -199,7 +199,7 @@ def name_of_label(label: str) -> str | None:
 
 
 def user_labels(user_id: str | None) -> tuple[str, ...]:
-    """The labels behind a namespace that make it a user's; none without one."""
+    """Build the labels that make a namespace a user's own; none without a user."""
     return () if user_id is None else (f"{USER_PREFIX}{label_of(user_id)}",)
 
 
@@ -219,7 +219,7 @@ def check_template(template: Sequence[object]) -> None:
 
 
 def user_of(place: Place, templates: Sequence[Sequence[str]] = ()) -> str | None:
-    """Whose memories a namespace holds: one user's, by its last label or a template, or None."""
+    """Name the user who owns a namespace, by its last label or a template; else None."""
     labels = decode_namespace(*place)
     if len(labels) > 1 and labels[-1].startswith(USER_PREFIX):
         return name_of_label(labels[-1][1:]) or None
@@ -233,7 +233,7 @@ def user_of(place: Place, templates: Sequence[Sequence[str]] = ()) -> str | None
 
 
 def checked_templates(value: Any) -> tuple[tuple[str, ...], ...]:
-    """Templates of namespaces as they are kept; what they say is checked with the options."""
+    """Check the types of templates of namespaces; `check_template` checks their content."""
     try:
         templates = checked_list(value, "user_namespaces", "templates")
         return tuple(tuple(checked_strings(template, "a template of it")) for template in templates)

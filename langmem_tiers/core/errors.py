@@ -1,4 +1,4 @@
-"""What can go wrong, as one tree: what a caller catches, and the codes that say which it is.
+"""The tree of errors: the classes that a caller catches, and the codes that tell them apart.
 
     TieredMemoryError
     ├── InvalidInputError (ValueError)      the caller's mistake, found before anything is written
@@ -58,21 +58,21 @@ ErrorCode = Literal[
     "tier_conflict",
     "too_large",
 ]
-"""What went wrong, more narrowly than the class says; each belongs to one class."""
+"""The code of an error, narrower than its class; each belongs to one class."""
 
 PERMANENT_CODES: Final[tuple[ErrorCode, ...]] = ("not_set_up", "migration")
-"""What does not mend itself: the database is to be set up, or the package to be changed."""
+"""Codes of lasting errors: set up the database, or change the package's version."""
 
 _HEAD: Final = 1_600
 _TAIL: Final = 300
-"""A message keeps so many characters: they say what it is about, and what to do."""
+"""Characters kept of a long message: its subject at the beginning, the advice at the end."""
 
 
 class TieredMemoryError(Exception):
     """Root of every error this package raises on purpose."""
 
     code: ErrorCode | None = None
-    """Which one it is of its class; None where the class says all."""
+    """The code within its class; None if the class says all."""
 
     def __init__(self, message: str = "", *, code: ErrorCode | None = None) -> None:
         """Say what is wrong and what to do next, and which one of its class it is."""
@@ -109,7 +109,7 @@ class EmbeddingError(TieredMemoryError):
     """The embedding model raised, or returned the wrong number, size or kind of vectors."""
 
     said: str = ""
-    """What a model said that raised."""
+    """The message of the model's own error."""
 
     @classmethod
     def from_model(cls, message: str) -> Self:
@@ -152,11 +152,11 @@ class OutcomeUnknownError(DatabaseUnavailableError):
 
 
 class ConflictError(DatabaseError):
-    """What a call had read was changed before it could write; nothing was written."""
+    """Another transaction changed the rows that a call had read; nothing was written."""
 
 
 def has_code(error: object, *codes: ErrorCode) -> bool:
-    """Whether an error is one of ours with one of these codes."""
+    """Tell whether an error is one of ours with one of these codes."""
     return isinstance(error, TieredMemoryError) and error.code in codes
 
 
@@ -171,29 +171,29 @@ def cross_tenant_error(what: str) -> InvalidInputError:
 
 
 def error_kind(error: BaseException) -> str:
-    """What kind an error is: its class, and its code if it has one."""
+    """Name the class of an error, and its code if it has one."""
     code = error.code if isinstance(error, TieredMemoryError) else None
     return type(error).__name__ + (f" ({code})" if code else "")
 
 
 def describe_error(error: BaseException) -> str:
-    """What an error says; one that is not ours by its class as well, as that may be all it says."""
+    """Describe an error by its message, and one of another package by its class as well."""
     ours = isinstance(error, TieredMemoryError)
     return str(error) if ours else f"{type(error).__name__}: {error}"
 
 
 def short(value: object, length: int = 80) -> str:
-    """A value as an error message shows it: its beginning, however deep or long it is."""
+    """Shorten a value for an error message, however deep or long it is; passwords are hidden."""
     return mask_passwords(_BRIEF.repr(value))[:length]
 
 
 def short_path(path: object) -> str:
-    """A path as an error message shows it: whole, as far as paths are long."""
+    """Show a path in an error message: up to 400 characters."""
     return short(str(path), 400)
 
 
 def mask_passwords(text: str) -> str:
-    """Hide what stands as a password in a URL or a connection string of a text."""
+    """Hide passwords in the URLs and connection strings of a text."""
     return _PASSWORD.sub(r"\g<name>***", _WORD.sub(_without_credentials, text))
 
 

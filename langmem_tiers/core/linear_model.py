@@ -1,4 +1,4 @@
-"""The weights of linear models over words, as they ship.
+"""Read and write the shipped weights of linear models over words.
 
 A model is two files. In `NAME.words` each line ends with a word; before it stands, between tabs,
 what the names of its features have in front of it, which is nothing for the word alone. In

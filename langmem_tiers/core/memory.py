@@ -1,4 +1,4 @@
-"""The nouns: tiers, namespaces and handles, what is found, and how much there is."""
+"""The nouns: tiers, namespaces and handles, recollections, results and statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from langmem_tiers.core.reading import LINE_LENGTH, printable_line, shorten_line
 
 
 class Tier(StrEnum):
-    """Where a memory stands in its life. Namespace is identity; the tier is lifecycle."""
+    """The stage of a memory's life. The namespace is identity; the tier is lifecycle."""
 
     SHORT_TERM = "short_term"
     """A session's: expires an hour after it was last read."""
@@ -33,7 +33,7 @@ TIERS: tuple[Tier, ...] = tuple(Tier)
 
 
 class Source(StrEnum):
-    """Where a text comes from; other names may be used, and are trusted as `unknown` is."""
+    """The origin of a text; other names are allowed, and trusted as `unknown` is."""
 
     USER = "user"
     SYSTEM = "system"
@@ -44,7 +44,7 @@ class Source(StrEnum):
 
 
 PERSON_SOURCES: Final = (Source.USER, Source.SYSTEM)
-"""Those that are people: users and operators."""
+"""The sources that are people: users and operators."""
 
 
 QUARANTINED: Final = "quarantined"
@@ -82,7 +82,7 @@ class Scope(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """How wide it is: everywhere, one tenant, or a prefix within a tenant."""
+        """Name the width of the scope: everywhere, tenant, or prefix."""
         if self.tenant is None:
             return "everywhere"
         return "prefix" if self.low else "tenant"
@@ -122,7 +122,7 @@ def prefix_scope(prefix: Sequence[str]) -> Scope:
 
 
 def outside_bounds(looked_after: Sequence[str]) -> dict[str, str]:
-    """The parameters by which a statement knows what is outside of this prefix."""
+    """Build the parameters by which a statement excludes a prefix."""
     bounds = prefix_scope(looked_after)
     return {"project_low": bounds.low, "project_high": bounds.high}
 
@@ -134,7 +134,7 @@ _NO_SIGNS: Final = str.maketrans("+/", "xy")
 
 
 def handle_of(namespace: Sequence[str], key: str) -> str:
-    """Return the handle of a memory: six letters and digits of a hash of its namespace and key.
+    """Compute the handle of a memory: six characters of a hash of its namespace and key.
 
     It is the same wherever and whenever it is asked for. The function `handle` of the database
     computes the same.
@@ -152,18 +152,18 @@ def handle_of(namespace: Sequence[str], key: str) -> str:
 
 
 def parse_handle(named: str) -> str:
-    """Return the handle that a text is, with or without its brackets; nothing if it is none."""
+    """Read a handle with or without its brackets; "" if the text is none."""
     match = _FORM.fullmatch(named.strip())
     return match[1].lower() if match else ""
 
 
 def bracket_handle(handle: str) -> str:
-    """Return a handle as it stands in a prompt."""
+    """Put a handle in brackets, as prompts show it."""
     return f"[{handle}]"
 
 
 class ReplacedMemory(NamedTuple):
-    """A memory that another took the place of."""
+    """A memory that another one replaced."""
 
     handle: str
     at: datetime
@@ -176,7 +176,7 @@ _BEGINNING = datetime.min.replace(tzinfo=UTC)
 
 
 class Moment(NamedTuple):
-    """When a call happens, and whether what has expired by then is still to be seen."""
+    """The time of a call, and whether memories that expired by then are hidden."""
 
     now: datetime
     omit_expired: bool = True
@@ -194,30 +194,30 @@ ROLES = USER_ROLES | ASSISTANT_ROLES
 
 
 CONSENSUS: Final = 6.0
-"""From this mean on, in 0…10, reviewers let a memory be stored, as specified."""
+"""The reviewers' mean, in 0…10, from which a memory is stored, as specified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewResult:
-    """What a panel says: the mean, and each member's score and reason."""
+    """The result of a panel: the mean, and each member's score and reason."""
 
     consensus_score: float | None
     """The mean of those who answered, but for `injection`; None if nobody did."""
     agent_scores: Mapping[str, float] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
-    """Who gave no usable score, and what was wrong."""
+    """Members without a usable score, each with the problem."""
 
     def stores(self, threshold: float = CONSENSUS) -> bool:
-        """Whether the mean is high enough; False if nobody answered."""
+        """Tell whether the mean is high enough; False if nobody answered."""
         return self.consensus_score is not None and self.consensus_score >= threshold
 
     def refuses(self, threshold: float = CONSENSUS) -> bool:
-        """Whether the mean is too low; False if nobody answered."""
+        """Tell whether the mean is too low; False if nobody answered."""
         return self.consensus_score is not None and self.consensus_score < threshold
 
     def __str__(self) -> str:
-        """The mean and each score, the lowest first."""
+        """Show the mean and each score, the lowest first."""
         each = sorted(self.agent_scores.items(), key=lambda item: (item[1], item[0]))
         parts = [f"{name} {score:.1f} ({self.reasons[name]})" for name, score in each]
         parts += [f"{name} failed ({why})" for name, why in sorted(self.failures.items())]
@@ -252,7 +252,7 @@ class Recollection:
     importance: float | None = None
     """In 0…1."""
     boost: float = 1.0
-    """What its match is multiplied with, capped at 1; reflexions carry 1.5."""
+    """Factor of its match, capped at 1; reflexions carry 1.5."""
     tags: tuple[str, ...] = ()
     entities: tuple[str, ...] = ()
     speaker: str | None = None
@@ -278,7 +278,7 @@ class Recollection:
     replaces: ReplacedMemory | None = None
     """The memory that it took the place of last; None if it took none's."""
     review: ReviewResult | None = None
-    """What reviewers said of its relevance, in 0…1; None if they were not asked to."""
+    """The reviewers' result on its relevance, in 0…1; None if nobody was asked."""
 
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
@@ -296,7 +296,7 @@ class Recollection:
         return handle_of(self.namespace, self.key)
 
     def __str__(self) -> str:
-        """The beginning of what it says, its tier and type, and its score by terms.
+        """Show the beginning of its content, its tier and type, and its score by terms.
 
         Control characters are replaced, so it is safe to print. Terms are rounded to 0.01 each.
         """
@@ -327,14 +327,14 @@ class Recollections(list[Recollection]):
         """Hold what was found."""
         super().__init__(memories)
         self.recall_id = recall_id
-        """What `admin.replay` takes, where the recall was recorded; else None."""
+        """The id for `admin.replay`, if the recall was recorded; else None."""
         self.helps = helps
         """The chance, in 0…1, that memory helps with what was asked at all."""
         self.by_words = by_words
-        """What the embedding model failed by, where words alone were sought; None if it did not."""
+        """The failure of the embedding model, if words alone were searched; else None."""
 
     def __str__(self) -> str:
-        """One line a memory."""
+        """Show one line a memory."""
         lines = list(map(str, self)) or ["No memories."]
         lines_before = (
             [] if self.by_words is None else [f"By words alone: {printable_line(self.by_words)}"]
@@ -347,7 +347,7 @@ _VISIBLE = 0.005
 
 
 def _describe_review(review: ReviewResult) -> str:
-    """The relevance that reviewers found, each one's score and reason, and who failed."""
+    """Describe the reviewers' mean, each score with its reason, and the failures."""
     parts = [
         f"{printable_line(name)} {_format_term(score)}: "
         f"{shorten_line(review.reasons[name], LINE_LENGTH)}"
@@ -366,7 +366,7 @@ def _format_term(term: float) -> str:
 
 
 def recollection_fields(memory: Recollection) -> dict[str, Any]:
-    """Every field but the whole stored value, as JSON; times in ISO 8601, labels as a list."""
+    """Convert all fields but `value` to JSON; times in ISO 8601, labels as a list."""
     return {
         each.name: as_json(getattr(memory, each.name))
         for each in fields(memory)
@@ -375,7 +375,7 @@ def recollection_fields(memory: Recollection) -> dict[str, Any]:
 
 
 def as_json(value: Any, otherwise: Callable[[Any], str] = str) -> Any:
-    """A thing as JSON that reads well; what is not known here is only named."""
+    """Convert a value to readable JSON; `otherwise` names values of unknown types."""
     match value:
         case str() | int() | float() | None:
             return str(value) if isinstance(value, str) else value  # of an enum its value
@@ -412,29 +412,29 @@ class Destination(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreResult:
-    """What became of something to be remembered."""
+    """The result of storing a memory."""
 
     stored: bool
     key: str | None = None
-    """Of the memory; of the first one, if it went to several types."""
+    """The memory's key; the first one's, if it went to several types."""
     tier: Tier | None = None
     score: float | None = None
     """The reviewers' consensus in 0…10; of what was not `reviewed` the threshold itself, and None
     of what was refused before anybody could review it."""
     reviewed: bool = False
-    """Whether a reviewer gave it a score."""
+    """True if a reviewer gave it a score."""
     reason: str = "stored"
-    """What the gate said, in a sentence that begins with the rule: `trivial: a greeting`."""
+    """The gate's reason, a sentence that begins with the rule: `trivial: a greeting`."""
     evicted: tuple[str, ...] = ()
     """Keys of memories that made room for it."""
     quarantined: bool = False
-    """Whether it is stored and not recalled until somebody releases it."""
+    """True if it is stored and not recalled until somebody releases it."""
     trust: float = 1.0
     """In 0…1: as far as its source, and no further than what it is derived from."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """What each reviewer gave it, in 0…10."""
+    """Each reviewer's score, in 0…10."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why each reviewer gave it that."""
+    """Each reviewer's reason."""
     failures: Mapping[str, str] = field(default_factory=dict)
     """Reviewers who gave no usable score, and what was wrong."""
     destinations: tuple[Destination, ...] = ()
@@ -445,7 +445,7 @@ class StoreResult:
     """The kinds of private data that detectors found in it."""
 
     def __str__(self) -> str:
-        """What became of it, where, and why."""
+        """Describe the outcome, the tier and the reason."""
         score = "" if self.score is None else f" ({self.score:.1f} of 10{self._unsaid()})"
         if not self.stored:
             return f"not stored: {self.reason}"
@@ -455,13 +455,13 @@ class StoreResult:
         return f"stored in {where} as {self.key}{score}"
 
     def _unsaid(self) -> str:
-        """What a score is that nobody gave."""
+        """Explain a score that nobody gave."""
         return "" if self.reviewed else ", the threshold: nobody reviewed it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryStats:
-    """What a tenant has stored, without what has expired."""
+    """Counts of a tenant's memories, without the expired ones."""
 
     total_count: int
     by_type: Mapping[str, int]
@@ -471,7 +471,7 @@ class MemoryStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierStats:
-    """What one tier holds. Sizes are in bytes and include indexes."""
+    """Counts of one tier. Sizes are in bytes and include indexes."""
 
     tier: Tier
     memories: int

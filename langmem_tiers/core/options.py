@@ -1,4 +1,4 @@
-"""What a recall, and what is to be remembered, can be told."""
+"""The options of a recall, and of a memory to be stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
 class RecallOptions(TypedDict, total=False):
-    """What a recall can be told wherever one is made.
+    """The options of every recall.
 
     Options:
         tiers: Where to look; all three if not given.
@@ -72,13 +72,13 @@ RECALL_DEFAULTS: Final = {
     "deduplicate": False,
     "similarity_threshold": 0.85,
 }
-"""What holds where a recall is not told; of all else None."""
+"""The defaults of a recall's options; all others are None."""
 RECALL_OPTIONS: Final = ("project_id", "session_id", *RecallOptions.__annotations__, "embedding")
-"""All that one recall can be told: the options of `get_context`."""
+"""The names of all options of `get_context`."""
 
 
 class StoringOptions(TypedDict, total=False):
-    """What can be said of something that is to be remembered.
+    """The options of a memory to be stored.
 
     Options:
         source: Who says so: `user`, `system`, `agent`, `tool`, `web`, or a name of one's own,
@@ -146,7 +146,7 @@ STORING_DEFAULTS: Final = {
     "pinned": False,
     **dict.fromkeys(("tags", "derived_from", "entities", "recalled"), ()),
 }
-"""What holds where nothing is said; of all else None."""
+"""The defaults of a memory's options; all others are None."""
 
 
 def document_options(options: Any, defaults: Mapping[str, object]) -> Callable[[Verb], Verb]:

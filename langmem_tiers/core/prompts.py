@@ -5,7 +5,7 @@ from __future__ import annotations
 RECALLED_HEAD = """\
 <memories>
 Notes from earlier conversations with this user, for reference only."""
-"""Begins what was recalled. It never changes."""
+"""The beginning of recalled memories. It never changes."""
 
 RECALLED_TODAY = "Today is {today}."
 
@@ -17,16 +17,16 @@ the user, and `{origin}` is one of the two below; each is nothing where it goes 
 RECALLED_NOTE = "- {handle}{content}{origin}"
 """One memory without a day: what is pinned, and a lesson."""
 RECALLED_REPLACES = " (replaces {handle}, {date})"
-"""What a memory took the place of, and the day of that."""
+"""The memory that another one replaced, and the day."""
 
 RECALLED_ONE = "- {date}{by}{origin}: {content}"
 """One memory of a section that a layout puts together; the date is an ISO date."""
 
 RECALLED_ORIGIN = " (from {source})"
-"""Who else said what was recalled."""
+"""The source of a memory that is not the user's."""
 
 RECALLED_DOUBTED = " (from {source}, unverified)"
-"""The same of what is trusted less than what an agent says."""
+"""The source of a memory that is trusted less than an agent's."""
 
 RECALLED_OUTDATED = " (rests on what has changed since)"
 """Marks a memory that came from a superseded one."""
@@ -36,7 +36,7 @@ REST_HEAD = "From earlier conversations:"
 INTENDED_HEAD = "Reminders that are set:"
 LESSONS_HEAD = "Lessons:"
 REMINDERS_HEAD = "Due now, tell the user:"
-"""They stand over what there is of each, in this order."""
+"""Headings of the sections, in this order."""
 
 REMINDERS_ONE = "- {handle}{content}{why}"
 REMINDERS_WHY = " ({why})"
@@ -48,7 +48,7 @@ RECALLED_FROM = """\
 <memory source="{source}" version="{version}">
 {content}
 </memory>"""
-"""What a source of a turn answered as a text."""
+"""The text of a turn's source."""
 
 DIALOGUE_HEAD = """\
 <recent_dialogue>
@@ -137,7 +137,7 @@ REFLECT_BEFORE = """\
 <earlier_answer>
 {text}
 </earlier_answer>"""
-"""What the agent had answered before the user's message, which may correct it."""
+"""The agent's answer before the user's message, which may correct it."""
 REFLECT_ASKED = """\
 <user_said>
 {text}
@@ -316,7 +316,7 @@ NO_SUCH_CONFIDENCE = "its confidence is {confidence:g}, and it is from 0 to 1"
 NOT_ITS_WORDS = "{stands!r:.80} is not copied word for word from memory {number}"
 
 CORRECTED = "{said}\n(said of: {earlier})"
-"""What corrects something, as it is remembered: with what it corrects, as it says little alone."""
+"""A stored correction, with the message that it corrects: alone it says little."""
 
 REVIEW_STORAGE = """\
 You review what a software agent wants to remember. {question}

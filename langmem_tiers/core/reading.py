@@ -1,4 +1,4 @@
-"""A text as a reader would see it: as words, as one line, as it is compared, as weights read it."""
+"""Read a text: as words, as one line, for comparison, and for learned weights."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ whether it may be trusted: what a text tells, it tells by then."""
 
 
 def head_and_tail(text: str, longest: int = RULE_CHARACTERS) -> str:
-    """A text, or the beginning and the end of one that is longer, so many characters in all."""
+    """Cut a long text to its beginning and its end, `longest` characters in all."""
     if len(text) <= longest:
         return text
     half = longest // 2
@@ -44,7 +44,7 @@ def head_and_tail(text: str, longest: int = RULE_CHARACTERS) -> str:
 
 
 def strip_invisible(text: str) -> str:
-    """The text in its plain form (NFKC), without characters that are not seen."""
+    """Normalise a text to NFKC and remove invisible characters."""
     if text.isascii() and not _CONTROL.search(text):
         return text
     hidden = {ord(character): None for character in set(text) if is_invisible(character)}
@@ -52,7 +52,7 @@ def strip_invisible(text: str) -> str:
 
 
 def is_invisible(character: str) -> bool:
-    """Whether a character has no width: joiners, marks of direction, tags, variation selectors."""
+    """Tell whether a character has no width: joiners, marks of direction, tags, selectors."""
     if character in "\n\t\r":
         return False
     code = ord(character)
@@ -64,12 +64,12 @@ def is_invisible(character: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """The words in order, in lower case; where a script puts no spaces, each character is one."""
+    """List the words in lower case; in scripts without spaces each character is a word."""
     return _WORD.findall(separate_characters(text).casefold())
 
 
 def stem(word: str) -> str:
-    """A word in lower case without its endings: "deploy" of "deployment's"."""
+    """Remove the endings of a word in lower case: "deployment's" becomes "deploy"."""
     return _stem(word[:_STEMMED])
 
 
@@ -81,14 +81,14 @@ def _stem(word: str) -> str:
 
 
 def separate_characters(text: str) -> str:
-    """The text as it is seen, with spaces around each character of scripts that put none."""
+    """Strip invisible characters, and put spaces around characters of scripts without spaces."""
     return _UNSPACED.sub(
         r" \g<0> ", strip_invisible(text).replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     )
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a list that is divided by spaces."""
+    """Split a list of words at its spaces."""
     return frozenset(text.split())
 
 
@@ -101,25 +101,25 @@ UNPRINTABLE: Final = re.compile(
 
 
 def printable_line(text: str) -> str:
-    """A text as one line without characters that could steer a terminal."""
+    """Join a text into one line without characters that could steer a terminal."""
     return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
 
 
 def shorten_line(text: str, length: int) -> str:
-    """The beginning of a text, as one line that is safe to print."""
+    """Cut a text to one line of `length` characters that is safe to print."""
     line = printable_line(text)
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
 
 _ENDS: Final = " .,;:!\N{IDEOGRAPHIC FULL STOP}"
-"""What ends a sentence, by NFKC, which knows neither an ellipsis nor wide marks."""
+"""Marks at the end of a sentence after NFKC, which has neither an ellipsis nor wide marks."""
 _LONGEST: Final = 400
 """Characters without white space of which the forms are compared: to find that of a thousand
 combining marks in a row takes Python the square of the time."""
 
 
 def normalise(text: str) -> str:
-    """A text without case, runs of white space, and what ends a sentence.
+    """Normalise a text: without case, runs of white space, and marks at its end.
 
     A question mark stays, as a question says something else.
     """
@@ -128,7 +128,7 @@ def normalise(text: str) -> str:
 
 
 def fold_case(text: str) -> str:
-    """A text without case and further spaces; all else of it counts."""
+    """Normalise the case and the spaces of a text alone."""
     return " ".join(text.casefold().split())
 
 
@@ -155,7 +155,7 @@ _EAST_ASIAN: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 
 
 def exact_words(text: str) -> list[str]:
-    """The words in order, without case and the punctuation around them; "-5" and "5" are two.
+    """List the words without case and the punctuation around them; "-5" and "5" differ.
 
     In scripts that put no spaces between words (Chinese, Japanese), each character is a word.
     """
@@ -167,13 +167,13 @@ def exact_words(text: str) -> list[str]:
 
 _PLAIN_WORD: Final = re.compile(r"[^\W_](?:[^\W_]|['\u2019](?=[^\W_]))*")
 _READ: Final = 1_000
-"""How much of a text is read for its vectors: as many as two hundred words."""
+"""Characters of a text that are read for vectors: about two hundred words."""
 _KEPT: Final = 4_096
 """Texts whose words are kept: what answers once is asked for again."""
 
 
 def distinct_words(text: str) -> tuple[str, ...]:
-    """The distinct words of a text, in lower case, of which each may have a vector."""
+    """List the distinct words of a text, in lower case; each may have a vector."""
     return _words_in(text[:_READ])  # so that no more of it is kept
 
 
@@ -183,7 +183,7 @@ def _words_in(text: str) -> tuple[str, ...]:
 
 
 BIAS: Final = "of every text"
-"""The name of what is added to every sum; a feature has two words at most."""
+"""The name of the constant term; its three words tell it from features of two at most."""
 _TOKEN: Final = re.compile(r"\w+|[<>{}\[\]#:!?$/@%*|`=]")
 _CLASSES: Final = (
     (re.compile("@"), re.compile(r"(?<![^\s@])[^\s@]+@\S+"), " 0mail "),
@@ -199,7 +199,7 @@ _CLASSES: Final = (
     (re.compile("[$€£]"), re.compile(r"[$€£]\s?\d[\d.,]*"), " 0sum "),
     (re.compile(r"\d"), re.compile(r"\b\d\w*"), " 0 "),
 )
-"""What counts as one of its kind, whatever it is: a sign of it, which is found at once, and all."""
+"""Classes of tokens: a quick test, the pattern, and the placeholder."""
 
 
 def tokens(text: str) -> list[str]:

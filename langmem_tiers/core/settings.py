@@ -1,4 +1,4 @@
-"""How a coordinator, promotion and turns go about it; a YAML file and the environment may say so.
+"""The settings of a coordinator, of promotion and of turns, by YAML file and environment.
 
     memory:
       coordinator:
@@ -59,7 +59,7 @@ CONFIG_VARIABLE = "LANGMEM_TIERS_CONFIG"
 """The environment variable that names the YAML file."""
 
 PREFIX = "LANGMEM_TIERS_MEMORY__"
-"""How the environment's settings begin; no other variable is looked at."""
+"""The prefix of the environment's settings; other variables are ignored."""
 
 _HOUR_S: Final = 3_600
 _HOUR_MS: Final = 1000 * _HOUR_S
@@ -92,7 +92,7 @@ def _tool_names(value: object, key: str) -> tuple[str, ...]:
 
 @record
 class CoordinatorSettings:
-    """How the coordinator recalls: the specification's `memory.coordinator`.
+    """The settings of recall: the specification's `memory.coordinator`.
 
     The specification names a model and an embedding model. Here both are None: a default that
     spends tokens would be a surprise, and would need a key. Without `model` every rule is
@@ -125,7 +125,7 @@ their calls teach nothing, and what they answer is known already."""
 
 @record
 class OrchestratorSettings:
-    """How a turn goes about: the specification's configuration of the memory orchestrator.
+    """The settings of a turn: the specification's configuration of the memory orchestrator.
 
     Raises:
         ConfigurationError: for a value that cannot work; the message begins with its key.
@@ -137,18 +137,18 @@ class OrchestratorSettings:
     """Options of `get_context` that hold for every recall of a turn: `agent_id`, `tags`, ….
     Filters of a call go over them."""
     enable_tool_tracking: Annotated[bool, validated_by(checks.checked_switch)] = True
-    """Whether tool calls are kept as memories."""
+    """True if tool calls are kept as memories."""
     untracked_tools: Annotated[Sequence[str], validated_by(_tool_names)] = BOOKKEEPING
     """Tools whose calls are not kept, by name."""
     enable_skill_extraction: Annotated[bool, validated_by(checks.checked_switch)] = True
-    """Whether a commit looks for skills in what the project's turns called."""
+    """True if a commit looks for skills in what the project's turns called."""
     source_seconds: Annotated[float, number_between(0, _HOUR_S, but=(0,))] | None = None
-    """How long a turn waits for what a source of one's own asks; None is as long as that takes."""
+    """Seconds that a turn waits for a caller's own source; None waits until it answers."""
 
 
 @record
 class PromotionSettings:
-    """What a memory must have shown to become long_term: the specification's `memory.promotion`.
+    """The evidence that a memory needs to become long_term: the specification's `memory.promotion`.
 
     Access count, success rate and age must exceed their thresholds; the number of projects must
     reach its own.
@@ -209,7 +209,7 @@ class MemorySettings:
         return _apply_source(settings, _variables(env), f"in the environment, {PREFIX}…")
 
     def chat_model(self) -> BaseChatModel | None:
-        """The chat model that `memory.coordinator.model` names, for `model=` of what takes one.
+        """Make the chat model that `memory.coordinator.model` names.
 
         Raises:
             ConfigurationError: if LangChain does not know it, or lacks its provider's package.
@@ -222,7 +222,7 @@ class MemorySettings:
         return chat
 
     def embeddings(self) -> Embeddings | None:
-        """The embeddings that `memory.coordinator.embedding_model` names, for a store's `index`.
+        """Make the embeddings that `memory.coordinator.embedding_model` names, for an `index`.
 
         Raises:
             ConfigurationError: if its provider is not named, as in `openai:text-embedding-3-small`,
@@ -237,7 +237,7 @@ class MemorySettings:
 
 
 def _make_model(module: str, function: str, key: str, name: str | None) -> Any:
-    """What a function of LangChain makes of a model's name; None of none."""
+    """Make a model by a function of LangChain; None without a name."""
     if name is None:
         return None
     try:
@@ -273,7 +273,7 @@ def _document(file: Path) -> object:
 
 
 def _variables(env: Mapping[str, str]) -> dict[str, Any]:
-    """What the environment sets, as a file would say it."""
+    """Turn the environment's settings into the document of a file."""
     named: Mapping[Any, Any] = env
     ours = {
         name: text
@@ -297,7 +297,7 @@ def _variables(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _parse_text(text: str) -> Any:
-    """A text as JSON where it is any, such as 500, 0.8 or null; else as it is."""
+    """Parse a text as JSON, such as 500, 0.8 or null; any other text stays."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -305,7 +305,7 @@ def _parse_text(text: str) -> Any:
 
 
 def _apply_source(settings: MemorySettings, document: object, origin: str) -> MemorySettings:
-    """The settings with what one source says put over them."""
+    """Apply the document of one source to the settings."""
     try:
         sections = _checked_part(document, "the document", ["memory"]).get("memory")
         changed = {
@@ -330,7 +330,7 @@ def _field_names(settings: Any) -> list[str]:
 
 
 def _checked_part(values: object, where: str, names: Sequence[str]) -> Mapping[str, Any]:
-    """What stands there, if it is a mapping of known keys, or nothing."""
+    """Check a section: a mapping of known keys; None is an empty one."""
     if values is None:
         return {}
     if not isinstance(values, Mapping):

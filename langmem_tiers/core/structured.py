@@ -29,9 +29,9 @@ V = TypeVar("V")
 P = ParamSpec("P")
 
 _MALFORMED: Final = (ValidationError, OutputParserException)
-"""What parsers raise; clients that parse by themselves raise it in place of an answer."""
+"""Errors of parsers; clients that parse by themselves raise them in place of an answer."""
 _REFUSAL_REASONS: Final = frozenset({"refusal", "content_filter", "safety", "guardrail_intervened"})
-"""Why an answer ended that a model would not give, in the words of several providers."""
+"""The providers' reasons for the end of a refused answer."""
 _PROBLEM_LENGTH: Final = 500
 """Characters of a problem that are told."""
 HEAD: Final = 1_000
@@ -46,7 +46,7 @@ _Method: TypeAlias = Literal["invoke", "ainvoke"]
 def _both_ways(
     asking: Callable[Concatenate[_Method, P], Work[V]],
 ) -> tuple[Callable[P, V], Callable[P, Awaitable[V]]]:
-    """Two functions that do what asks a model: one that blocks, and one that is awaited."""
+    """Make two functions of a piece of work: one that blocks, and one that is awaited."""
 
     def call(*args: P.args, **options: P.kwargs) -> V:
         return run_sync(asking("invoke", *args, **options))
@@ -64,7 +64,7 @@ def _ask_twice(
     messages: Sequence[BaseMessage],
     check: Callable[[T], object] = lambda _: None,
 ) -> Work[T]:
-    """The model's answer as an object of the schema, by one request or two.
+    """Ask a model for an object of the schema, by one request or two.
 
     An answer that is malformed, or for which `check` raises `InvalidInputError`, is told to the
     model once. A refusal is final, and so is what the provider raises: whether to repeat a
@@ -87,7 +87,7 @@ def _ask_twice(
 
 
 ask, aask = _both_ways(_ask_twice)
-"""The model's answer, blocking or awaited; see `_asking`."""
+"""Ask a model, blocking or awaited; see `_ask_twice`."""
 
 
 def _ask_once(
@@ -97,7 +97,7 @@ def _ask_once(
     messages: Sequence[BaseMessage],
     check: Callable[[T], object],
 ) -> Work[T | Exception]:
-    """The answer to one request, or what is wrong with it.
+    """Ask a model once; an unusable answer is returned as its error.
 
     By LangGraph's tag, what a model answers here is no part of what an agent says.
 
@@ -127,11 +127,11 @@ class ModelRequest(Protocol[T_contra, U_co]):
     """One request to a model."""
 
     def messages(self) -> list[BaseMessage]:
-        """What the model is told."""
+        """Build the messages for the model."""
         ...
 
     def read(self, answer: T_contra) -> U_co:
-        """What an answer says; raises `InvalidInputError` for one that cannot be."""
+        """Convert an answer; raise `InvalidInputError` for an impossible one."""
         ...
 
 
@@ -141,7 +141,7 @@ def make_askers(
     requests: Callable[P, Iterable[ModelRequest[T, U]]],
     made: Callable[Concatenate[list[U], P], V],
 ) -> tuple[Callable[P, V], Callable[P, Awaitable[V]]]:
-    """Two functions, one that blocks and one that is awaited: what is made of a model's answers.
+    """Make two functions, one that blocks and one that is awaited, of requests to a model.
 
     `requests` says what the model is asked, one after another; both raise as `ask` does.
     """
@@ -160,7 +160,7 @@ def make_askers(
 def make_asker(
     model: BaseChatModel, schema: type[T], request: Callable[P, ModelRequest[T, V]]
 ) -> tuple[Callable[P, V], Callable[P, Awaitable[V]]]:
-    """Two functions that ask a model once; see `ways_to_ask`."""
+    """Make two functions that ask a model once; see `make_askers`."""
 
     def requests(*args: P.args, **options: P.kwargs) -> list[ModelRequest[T, V]]:
         return [request(*args, **options)]
@@ -181,7 +181,7 @@ def checked_model(model: object) -> None:
 
 
 def trim_middle(text: str) -> str:
-    """Text of bounded length: a long one is its head and its tail, and says what is left out."""
+    """Cut a long text to its head and tail; a note says how much is left out."""
     left_out = len(text) - HEAD - TAIL
     if left_out <= 0:
         return text
@@ -238,7 +238,7 @@ def _describe_problem(error: Exception) -> str:
 
 
 def _refusal_text(raw: object) -> str | None:
-    """What a model says when it refuses, to be put behind "refused"; None if it does not."""
+    """Read a model's refusal, to be put behind "refused"; None if there is none."""
     if not isinstance(raw, AIMessage):
         return None
     blocks = raw.content if isinstance(raw.content, list) else []

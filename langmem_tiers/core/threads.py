@@ -1,8 +1,8 @@
 """Calls that are waited for: on threads that hold no interpreter, until a deadline, or awaited.
 
 What is done both ways is written once, as `Work`: a generator that yields what a method returned,
-which is the answer or is to be awaited for it, and is sent the answer. `done` does it blocking,
-`adone` awaits what it yields.
+which is the answer or is to be awaited for it, and is sent the answer. `run_sync` does it blocking,
+`run_async` awaits what it yields.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Job: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 
 
 def run_sync(work: Work[T]) -> T:
-    """What comes of work that blocks: what it yields is the answer."""
+    """Run blocking work to its end: each value that it yields is sent back as the answer."""
     resume: Callable[[Any], Any] = work.send
     answer: Any = None
     while True:
@@ -45,7 +45,7 @@ def run_sync(work: Work[T]) -> T:
 
 
 async def run_async(work: Work[T]) -> T:
-    """What comes of work that is awaited: what it yields has the answer."""
+    """Run awaited work to its end: each value that it yields is awaited for the answer."""
     resume: Callable[[Any], Any] = work.send
     answer: Any = None
     while True:
@@ -62,7 +62,7 @@ async def run_async(work: Work[T]) -> T:
 
 
 class DaemonPool:
-    """At most so many threads, begun when there is something to do; each ends when it is idle."""
+    """A pool of at most `most` threads, started on demand; each ends when it is idle."""
 
     def __init__(self, most: int, idle_seconds: float = 0.0) -> None:
         """Set up; a thread waits for so many seconds for its next call before it ends."""
@@ -138,7 +138,7 @@ def gather_before(
     daemons: DaemonPool,
     late: Callable[[], T | None] = lambda: None,
 ) -> list[T | None]:
-    """What each call returned, made at once; what `late` returns for one that was not done in time.
+    """Make calls at once and gather their results; `late` stands in for those after the deadline.
 
     Whoever waits goes on at the deadline. What was not begun by then never is; a blocking call ends
     in its own time, on a thread that no interpreter waits for, and an awaited one is cancelled.
@@ -160,7 +160,7 @@ async def agather_before(
     at_once: int,
     late: Callable[[], T | None] = lambda: None,
 ) -> list[T | None]:
-    """What each call returned, or `late` for one that was not done in time."""
+    """Await calls at once and gather their results; see `gather_before`."""
     free = asyncio.Semaphore(at_once)
 
     async def limited(call: Callable[[], Awaitable[T]]) -> T:
@@ -179,7 +179,7 @@ async def agather_before(
 
 
 async def call_async(verb: Any, *args: Any, daemons: DaemonPool | None = None) -> Any:
-    """What a function answers; one that blocks does so in a thread, of these if any are given."""
+    """Call a function and await its answer; a blocking one runs in a thread."""
     if inspect.iscoroutinefunction(verb):
         return await verb(*args)
     if daemons is None:

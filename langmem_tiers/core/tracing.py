@@ -78,7 +78,7 @@ def traced(run_type: RunType) -> Callable[[Verb], Verb]:
 def trace_recall(
     name: str, coordinator: Any, asked: Mapping[str, Any], flow: Generator[Any, Any, Result]
 ) -> Generator[Any, Any, Result]:
-    """A flow that recalls for a verb of another kind, as a retriever run below the verb's."""
+    """Trace a flow that recalls for another verb, as a retriever run below the verb's."""
     if not is_tracing():
         return (yield from flow)
     from langsmith import trace
@@ -90,7 +90,7 @@ def trace_recall(
 
 
 def is_tracing() -> bool:
-    """Whether runs are traced here; LangSmith is loaded only if its variables say so."""
+    """Tell whether runs are traced; LangSmith is loaded only if its variables say so."""
     flags = map(os.environ.get, _VARIABLES)
     if "langsmith.run_helpers" not in sys.modules and "true" not in flags:
         return False
@@ -100,7 +100,7 @@ def is_tracing() -> bool:
 
 
 def trace_id() -> str | None:
-    """The run at the root of what is being traced here; None if nothing is."""
+    """Find the id of the root run of the current trace; None without one."""
     if not is_tracing():
         return None
     from langsmith import get_current_run_tree
@@ -121,7 +121,7 @@ def _run_metadata(coordinator: Any) -> dict[str, Any]:
 
 
 def _inputs(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, less what was left out, and vectors."""
+    """Convert arguments to a run's inputs, without omitted ones and vectors."""
     return {
         name: _run_json(value)
         for name, value in arguments.items()
@@ -132,13 +132,13 @@ def _inputs(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _outputs(answer: Any) -> Any:
-    """The answer; of lists of recollections, all of theirs."""
+    """Convert a result to a run's outputs; lists of recollections become one."""
     nested = isinstance(answer, list) and any(isinstance(item, list) for item in answer)
     return _run_json([memory for each in answer for memory in each] if nested else answer)
 
 
 def _run_json(value: Any) -> Any:
-    """As JSON that reads well.
+    """Convert a value to readable JSON.
 
     What is not known is named by its type and not looked into: it may hold a key or a vector, or be
     an iterator, which can be read but once.
@@ -149,14 +149,14 @@ def _run_json(value: Any) -> Any:
 
 
 def _document(memory: Recollection) -> dict[str, Any]:
-    """In the shape that LangSmith shows as a document."""
+    """Convert a recollection to the shape that LangSmith shows as a document."""
     metadata = recollection_fields(memory)
     page = metadata.pop("content")
     return {"page_content": page, "type": "Document", "metadata": metadata}
 
 
 def _display_name(value: Any) -> str:
-    """What it is called; of a chat model its class and the model that it asks, and no key."""
+    """Name an object; a chat model by its class and its model, without its key."""
     from langchain_core.language_models import BaseChatModel  # loaded where runs are traced alone
 
     if isinstance(value, BaseException):

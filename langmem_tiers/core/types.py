@@ -19,7 +19,7 @@ Extractor: TypeAlias = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 """Content and the fields given with it, to further fields: entities, importance, tags, …"""
 
 Scorer: TypeAlias = Callable[[Recollection, str], float]
-"""How well a memory answers a query, in 0…1."""
+"""A function that scores how well a memory answers a query, in 0…1."""
 
 REFLEXION: Final = "reflexion"
 """The type of a lesson learned from a failure."""
@@ -27,7 +27,7 @@ ATTEMPT: Final = "attempt"
 """The type of a call that failed, and of what worked later: evidence, of which no lesson is drawn
 yet."""
 REFLEXION_BOOST = 1.5
-"""What a reflexion's match is multiplied with (specification: `boost_factor`)."""
+"""Factor of a reflexion's match (specification: `boost_factor`)."""
 
 PROSPECTIVE: Final = "prospective"
 """The type of what is intended: it is raised by itself."""
@@ -56,15 +56,15 @@ class MemoryType:
 
     name: str
     tier: Tier
-    """Where it is stored unless the caller names a tier."""
+    """The tier of its memories unless the caller names one."""
     title: str
     """The title of its section in an assembled context."""
     ttl: float | None = None
     """Minutes it lives, up to a thousand million; None takes the tier's own."""
     boost: float = 1.0
-    """What its match is multiplied with; the product is capped at 1."""
+    """Factor of its memories' matches; the product is capped at 1."""
     personal: bool = True
-    """Whether it is the own of the user that its context names, if it does; else it is shared."""
+    """True if it is the own of the user that its context names, if it does; else it is shared."""
     extract: Extractor | None = None
     """Finds further fields of the value; what the caller gave goes over them."""
     score: Scorer | None = None
@@ -90,7 +90,7 @@ class MemoryType:
         checks.checked_number(self.boost, boost, 0, _MAX_BOOST, but=(0,))
 
     def fields(self, content: str, own: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields given, over what the extractor finds in the content.
+        """Merge the caller's fields over those that the extractor finds in the content.
 
         Raises:
             InvalidInputError: if the extractor returns no mapping. What it raises passes through.
@@ -104,7 +104,7 @@ class MemoryType:
         return {**extracted, **own}
 
     def is_personal(self, user_id: str | None, personal: object = None) -> bool:
-        """Whether a memory is to be its user's own: as told, else as the type says.
+        """Tell whether a memory is to be its user's own: as told, else as the type says.
 
         Raises:
             InvalidInputError: if it is to be, and no user is named.
@@ -115,7 +115,7 @@ class MemoryType:
         return own
 
     def match(self, memory: Recollection, query: str) -> float:
-        """How well a memory answers a query: the type's own score, else the memory's match.
+        """Score a memory for a query: by the type's own scorer, else by the memory's match.
 
         Raises:
             InvalidInputError: if the scorer returns no number in 0…1. What it raises passes
@@ -181,7 +181,7 @@ class MemoryTypes:
 
     def __init__(self, types: Iterable[MemoryType] = BUILT_IN) -> None:
         self.scored: dict[str, MemoryType] = {}
-        """Those that have a score of their own, by name."""
+        """The types with a scorer of their own, by name."""
         self._types: dict[str, MemoryType] = {}
         if types is BUILT_IN:  # as each coordinator of a graph begins
             self._types |= _BUILT_IN_BY_NAME
@@ -205,7 +205,7 @@ class MemoryTypes:
         self.scored = {name: kind for name, kind in self._types.items() if kind.score is not None}
 
     def get(self, name: str) -> MemoryType:
-        """The type of a name.
+        """Look up a type by its name.
 
         Raises:
             InvalidInputError: if none is registered under it.
@@ -218,7 +218,7 @@ class MemoryTypes:
         return self._types[name]
 
     def learned(self, name: str) -> bool:
-        """Whether memories of a type tell how things are done, such as lessons and skills."""
+        """Tell whether memories of a type tell how things are done, such as lessons and skills."""
         kind = self._types.get(name)
         return kind is not None and not kind.personal
 

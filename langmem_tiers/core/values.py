@@ -56,7 +56,7 @@ def encode_value(value: Mapping[str, Any], bounds: Bounds | None = None) -> str:
 
 
 def content_of(value: Mapping[str, Any]) -> str:
-    """The text of a value: its `content` or `text`, else all of it as JSON."""
+    """Read the text of a value: its `content` or `text`, else all of it as JSON."""
     for name in ("content", "text"):
         text = value.get(name)
         if isinstance(text, str):
@@ -65,13 +65,13 @@ def content_of(value: Mapping[str, Any]) -> str:
 
 
 def source_of(value: Mapping[str, Any]) -> str:
-    """Where a memory comes from: `user` unless its value says otherwise."""
+    """Read the source of a memory: `user` unless its value names another."""
     source = value.get("source")
     return source if isinstance(source, str) else "user"
 
 
 def trust_of(value: Mapping[str, Any]) -> float:
-    """How far a memory is trusted, in 0…1: wholly, unless its value says otherwise."""
+    """Read the trust of a memory, in 0…1: 1 unless its value says less."""
     trust = value.get("trust")
     number = isinstance(trust, int | float) and not isinstance(trust, bool)
     return float(trust) if number and 0 <= trust <= 1 else 1.0  # type: ignore[operator, arg-type]
@@ -82,7 +82,7 @@ SMALL_TALK: Final = "small_talk"
 
 
 def small_talk_chance(value: Mapping[str, Any]) -> float | None:
-    """The chance that what was said tells nothing; None where nobody judged it."""
+    """Read the chance that a message tells nothing; None if nobody judged it."""
     talk = value.get(SMALL_TALK)
     if isinstance(talk, bool) or not isinstance(talk, int | float):
         return None
@@ -90,12 +90,12 @@ def small_talk_chance(value: Mapping[str, Any]) -> float | None:
 
 
 def visible_text(value: Mapping[str, Any], state: str | None) -> str:
-    """What is shown of a memory beside another: nothing of what is quarantined."""
+    """Read the text of a memory that is shown beside another; "" if it is quarantined."""
     return "" if state == "quarantined" else content_of(value)
 
 
 def provenance_of(values: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a value says that came of these: the source and trust of the least trusted of them.
+    """Build the provenance of a derived value: source and trust of its least trusted origin.
 
     Nothing, if all are wholly trusted.
     """
@@ -106,7 +106,7 @@ def provenance_of(values: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 class RecallFields(NamedTuple):
-    """What recall reads of a value, beside its text."""
+    """The fields of a value that recall reads, beside its text."""
 
     session: str | None = None
     turn: int | None = None
@@ -114,13 +114,13 @@ class RecallFields(NamedTuple):
     speaker: str | None = None
     occurred_at: datetime | None = None
     signature: str | None = None
-    """What failed, without its accidents."""
+    """The signature of the failure."""
     tool: str | None = None
     """The tool it failed in."""
     valid_from: datetime | None = None
-    """When what it says began to be true."""
+    """The beginning of its valid time."""
     valid_to: datetime | None = None
-    """When it ceased to be true."""
+    """The end of its valid time."""
 
 
 NO_RECALL_FIELDS = RecallFields()
@@ -149,7 +149,7 @@ def read_recall_fields(value: Mapping[str, Any]) -> RecallFields:
 
 
 _ADVICE_FIELD = "improved_approach"
-"""What only a lesson has."""
+"""A field that only lessons have."""
 _TIME_FIELDS = ("occurred_at", "valid_from", "valid_to")
 _RECALL_FIELDS = frozenset(("session_id", "speaker", "signature", _ADVICE_FIELD, *_TIME_FIELDS))
 MAX_TURN = 2**31 - 10
@@ -182,7 +182,7 @@ def _spell_out_big_floats(text: str) -> str:
 
 
 def replace_unstorable(text: str) -> str:
-    """What a machine said, without what Postgres cannot hold: NUL, and halves of characters."""
+    """Replace the characters that Postgres cannot hold: NUL, and lone surrogates."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
 
 
@@ -193,7 +193,7 @@ _ENDLESS = re.compile(r"\S{250}(?=\S)")
 
 
 def lexical_text(text: str) -> str:
-    """As much of a text as the lexical leg covers, in words of a length that Postgres parses.
+    """Cut a text to the lexical leg's size, and its words to a length that Postgres parses.
 
     It reads a run without blanks anew from each of its signs, and indexes no word of 2 KB.
     """
@@ -203,7 +203,7 @@ def lexical_text(text: str) -> str:
 
 
 def batches(items: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """As few batches as can hold all of these in order, of such a size at most, or of one each."""
+    """Split items, in order, into the fewest batches of at most this size, or of one item."""
     batch: list[T] = []
     held = 0
     for item in items:

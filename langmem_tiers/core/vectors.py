@@ -23,7 +23,7 @@ _SHORT = 0.25
 
 
 class Distance(StrEnum):
-    """How far apart two vectors are; the names are LangGraph's."""
+    """The metric of two vectors; the names are LangGraph's."""
 
     COSINE = "cosine"
     L2 = "l2"
@@ -39,7 +39,7 @@ class Distance(StrEnum):
         return 1.0 - distance if self is Distance.COSINE else -distance
 
     def cosine(self, distance: float) -> float:
-        """The cosine behind a pgvector distance; exact if vectors have length 1."""
+        """Turn a pgvector distance into a cosine; exact if vectors have length 1."""
         if self is Distance.COSINE:
             return 1.0 - distance
         return 1.0 - distance * distance / 2 if self is Distance.L2 else -distance
@@ -55,13 +55,13 @@ this none of six lost any."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorOptions:
-    """How vectors are stored and searched."""
+    """The options of stored and searched vectors."""
 
     dims: int
     distance: Distance = Distance.COSINE
     vector_type: str = "halfvec"
     ann: bool = True
-    """Whether an HNSW index may be built once a tenant outgrows `exact_limit`."""
+    """True if an HNSW index may be built once a tenant outgrows `exact_limit`."""
     m: int = HNSW_M
     ef_construction: int = EF_CONSTRUCTION
 
@@ -72,7 +72,7 @@ class VectorOptions:
 
     @property
     def fits_btree(self) -> bool:
-        """Whether the vector fits into a B-tree tuple beside the longest namespace and field."""
+        """Tell whether a vector fits into a B-tree tuple beside the longest namespace and field."""
         taken = MAX_NAMESPACE_BYTES + MAX_FIELD_BYTES + _INDEX_OVERHEAD_BYTES
         return self.bytes <= _INDEX_TUPLE_BYTES - taken
 
@@ -139,7 +139,7 @@ def _check_kinds(kinds: Iterable[type]) -> None:
 
 
 def unpack(vector: PackedVector, options: VectorOptions) -> tuple[float, ...]:
-    """The numbers of a packed vector, as they are stored."""
+    """Unpack the numbers of a stored vector."""
     return _layout(options).unpack(vector.data)[2:]
 
 

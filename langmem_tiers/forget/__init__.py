@@ -1,1 +1,1 @@
-"""How memory is forgotten for good: what goes, how, and the proof that it is gone."""
+"""Forget memories for good: find, erase, and prove it."""

@@ -32,7 +32,7 @@ FileLines: TypeAlias = Sequence[tuple[ArchiveFile, list[ArchivedMemory]]]
 """Archive files, each with lines of it."""
 
 ARCHIVED: Final = "archived"
-"""In place of a tier, of what is in a file."""
+"""The tier of memories in archive files."""
 ASKED: Final = "it was asked for"
 TWIN: Final = "it was merged with one that goes, and says the same"
 CAME_OF_IT: Final = "it came from what goes alone"
@@ -52,7 +52,7 @@ _OWN: Final = ("merged", "reinforced")
 
 
 class KeyMeaning(NamedTuple):
-    """What a key means somewhere; a row of memories_under_key after tenant and key."""
+    """A meaning of a key; a row of memories_under_key after tenant and key."""
 
     tenant: str
     key: str
@@ -78,21 +78,21 @@ class ForgetRequest:
     also: tuple[str, ...] = ()
     """Further names of a subject."""
     under: tuple[KeyMeaning, ...] = ()
-    """What the key means."""
+    """The meanings of the key."""
     earlier: Mapping[int, str] = field(default_factory=dict)
-    """What was forgotten by the same name before, of which a file may be left."""
+    """Memories forgotten under the same name before; a file may still have them."""
     options: StoreOptions
     files: Callable[[], ArchiveStorage]
-    """Where archives are; asked for only where there are any."""
+    """Opens the archives; called only if there are any."""
     now: datetime
     checkpointer: Any = None
-    """Whose threads go along: what has `delete_thread`, of LangGraph's kind."""
+    """The LangGraph checkpointer whose threads are deleted."""
     advance: Callable[[int], object] = lambda _: None
-    """Is told of each memory and each file that is done with."""
+    """Called with the number of finished memories and files."""
 
     @property
     def tenant(self) -> str:
-        """As the database names it."""
+        """Name the tenant as the database does."""
         return self.context.root
 
     @cached_property
@@ -107,11 +107,11 @@ class ForgetRequest:
 
     @cached_property
     def places(self) -> frozenset[tuple[str, str]]:
-        """Where the key is."""
+        """List the places of the key."""
         return frozenset((row.namespace, row.key) for row in self.under)
 
     def why(self, row: MemoryRow) -> str | None:
-        """Why a memory is asked for; None if it is not."""
+        """Name the reason why the request names a memory; None if it does not."""
         if self.kind == "user":
             return _USERS if row.user_id == self.name else None
         if self.subject is not None:
@@ -121,7 +121,7 @@ class ForgetRequest:
         return ASKED if (row.namespace, row.key) in self.places else None
 
     def can_reach(self, row: MemoryRow) -> bool:
-        """Whether a memory may go along, and be named: a key is of what the context reaches."""
+        """Tell whether a memory may be erased and named: a key's must be in the context's reach."""
         place = decode_namespace(self.tenant, row.namespace)
         return self.kind != "key" or self.context.can_reach(row.tier, place)
 
@@ -137,7 +137,7 @@ class ForgetScope:
     rows: Mapping[int, MemoryRow]
     """Memories of the database that are asked for or akin to these, by id."""
     lines: Sequence[MemoryRow]
-    """What goes of archive files."""
+    """The erased lines of archive files."""
     files: FileLines
     """The files that hold something that goes, each with the lines that stay."""
     erased: Mapping[int, str]
@@ -149,7 +149,7 @@ class ForgetScope:
 
     @property
     def forgotten(self) -> list[MemoryRow]:
-        """All that goes and is known."""
+        """List the erased memories of the database and of files."""
         return [*(self.rows[id_] for id_ in self.erased if id_ in self.rows), *self.lines]
 
     @property
@@ -263,7 +263,7 @@ def _find_seeds(request: ForgetRequest) -> Flow[tuple[dict[int, str], dict[int, 
 
 
 class DerivedEdge(NamedTuple):
-    """That a memory came from another one; a row of kin."""
+    """An edge from a memory to its origin; a row of kin."""
 
     id: int
     source: int
@@ -384,7 +384,7 @@ def _common_sentences(
 def _passages_of(
     request: ForgetRequest, gone: Sequence[MemoryRow], common: Collection[Sentence]
 ) -> Passages:
-    """Return what all of these say, and others do not."""
+    """Collect the passages of these memories that no other memory says."""
     keys = {row.key for row in gone} | {row.key for row in request.under}
     return Passages((text for row in gone for text in row.texts), keys, request.subject, common)
 

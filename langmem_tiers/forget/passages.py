@@ -1,4 +1,4 @@
-"""What is sought in texts: the names of a subject, and passages of what is forgotten.
+"""Match texts with the names of a subject, and with passages of forgotten memories.
 
 Names are compared by their words without case, accents and points. A form with another ending or
 spelling may be another name: it is near one, and is only ever told.
@@ -18,7 +18,7 @@ from langmem_tiers.core.memory import decode_namespace
 from langmem_tiers.core.reading import separate_characters, split_sentences
 
 FORGOTTEN_HERE: Final = "(forgotten)"
-"""What stands in place of what was forgotten."""
+"""The replacement of a forgotten text."""
 _LEFT_OUT: Final = frozenset((*range(10, 37), *range(200, 255)))
 """The canonical combining classes of marks that writing may leave out: points of Hebrew and Arabic,
 and accents. The classes between and before them are letters of other scripts."""
@@ -33,7 +33,7 @@ _REPEAT_WORDS: Final = 7
 _PART_WORDS: Final = 4
 """Words that a text must have to count as a part of another one: our own choice."""
 _SENTENCE_WORDS, _SENTENCE_LETTERS = 3, 12
-"""What of a sentence is enough to be sought in other texts: so many words, or so many letters."""
+"""The fewest words, or letters, of a sentence that is searched in other texts."""
 _WORD: Final = re.compile(r"[^\W_]+")
 _ENDS: Final = re.compile(r"(?<=[.!?…\u3002\uff01\uff1f])\s+|\n+")
 _TOKEN: Final = re.compile(r"[^\s\"'()\[\]{},;]+")
@@ -42,23 +42,23 @@ _DISTINCTIVE_KEY: Final = 8
 
 
 def fold_text(text: str) -> str:
-    """A text without case."""
+    """Fold the case of a text."""
     return text.lower() if text.isascii() else separate_characters(text).casefold()
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in order: its letters and digits, without case."""
+    """Split a text into words: letters and digits, without case."""
     return _WORD.findall(fold_text(text))
 
 
 def first_word(text: str) -> str | None:
-    """The first of them."""
+    """Find the first word of a text; None if it has none."""
     match = _WORD.search(fold_text(text))
     return None if match is None else match[0]
 
 
 def strip_accents(text: str) -> str:
-    """Return a text without case, accents and points."""
+    """Normalise a text: without case, accents and points."""
     if text.isascii():
         return text.lower()
     marked = normalize("NFD", fold_text(text))
@@ -68,7 +68,7 @@ def strip_accents(text: str) -> str:
 
 
 def name_words(text: str) -> list[str]:
-    """Return the words of a name in order, as names are compared."""
+    """Split a name into words, as names are compared."""
     return _WORD.findall(strip_accents(text))
 
 
@@ -77,19 +77,19 @@ sentences: Final = partial(split_sentences, ends=_ENDS)
 
 
 def is_distinctive(sentence_words: Sequence[str]) -> bool:
-    """Whether a sentence of these words says enough to be known again in other texts."""
+    """Tell whether a sentence of these words says enough to be known again in other texts."""
     return (
         len(sentence_words) >= _SENTENCE_WORDS or sum(map(len, sentence_words)) >= _SENTENCE_LETTERS
     )
 
 
 def word_runs(text_words: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
-    """So many words in a row, wherever they begin."""
+    """List all runs of `size` words."""
     return (tuple(text_words[start : start + size]) for start in range(len(text_words) - size + 1))
 
 
 def strings_of(value: object, *, names: bool = False) -> Iterator[str]:
-    """Every text in JSON, and the names of its fields if these are wanted."""
+    """List every text in JSON, and with `names` the names of fields."""
     rest = [value]
     while rest:
         item = rest.pop()
@@ -104,7 +104,7 @@ def strings_of(value: object, *, names: bool = False) -> Iterator[str]:
 
 
 def namespace_names(namespace: str) -> list[str]:
-    """Return the names in a stored namespace, behind its tenant."""
+    """Decode the names in a stored namespace, without its tenant."""
     return [
         name
         for label in decode_namespace("", namespace)[1:]
@@ -133,7 +133,7 @@ class Subject:
     def is_meant_by(
         self, value: Mapping[str, Any], speaker: str | None, key: str = "", namespace: str = ""
     ) -> str | None:
-        """Why a memory is about it, or by it; None if it is neither."""
+        """Name the reason why a memory is about the subject, or by it; None if it is neither."""
         if speaker is not None and self._is(speaker):
             return "said by the subject"
         entities = value.get("entities")
@@ -219,7 +219,7 @@ class Passages:
                 self._phrases[len(sentence_words)].add(hash(sentence_words))
 
     def repeated_in(self, text: str) -> bool:
-        """Whether a text repeats what is forgotten."""
+        """Tell whether a text repeats what is forgotten."""
         if self.subject is not None and self.subject.is_named_in(text):
             return True
         text_words = words_of(text)
@@ -231,7 +231,7 @@ class Passages:
         )
 
     def scrubbed(self, value: Any, *, related: bool = False) -> Any:
-        """JSON without what is forgotten.
+        """Replace the forgotten texts and keys in JSON.
 
         What repeats a text is replaced whole, and of what names a key the key; a key that may be
         anybody's word only where `related`.
@@ -250,11 +250,11 @@ class Passages:
         return value
 
     def holds(self, value: Any) -> bool:
-        """Whether JSON has anything of what is forgotten."""
+        """Tell whether JSON has anything of what is forgotten."""
         return bool(self.scrubbed(value) != value)
 
     def _field(self, name: str, taken: Collection[str]) -> str:
-        """A name of a field, which may be a key, such as in what a commit refused."""
+        """Scrub the name of a field, which may be a key of a memory."""
         if name not in self.keys and not self.repeated_in(name):
             return name
         number = sum(field.startswith(FORGOTTEN_HERE) for field in taken)

@@ -29,9 +29,9 @@ STRUCTURE: Final = frozenset(
         "trust",
     )
 )
-"""What of a value says where and when, and nothing in words."""
+"""Fields of a value without words of its content."""
 _SAYING: Final = ("key", "value", "speaker")
-"""What of a memory that a recall saw says anything."""
+"""Fields with words in a memory that a recall saw."""
 _GONE: Final = frozenset(("rejected", "evicted"))
 """Events that are all that is left of a memory."""
 _FORGET: Final = "forget"
@@ -56,22 +56,22 @@ class MemoryRow(NamedTuple):
     session: str | None
     speaker: str | None
     version: datetime | None = None
-    """When it was last put; None of a line of a file."""
+    """The time of its last put; None for a line of a file."""
 
     @property
     def texts(self) -> list[str]:
-        """All that it says."""
+        """List all texts of the memory."""
         fields = {name: field for name, field in self.value.items() if name not in STRUCTURE}
         return [content_of(self.value), *strings_of(fields)]
 
     @property
     def says(self) -> str:
-        """What it says, as texts are compared."""
+        """Normalise the content for comparison."""
         return normalise(content_of(self.value))
 
 
 class EventRow(NamedTuple):
-    """What happened."""
+    """An event of a memory."""
 
     event: str
     kind: str
@@ -122,7 +122,7 @@ class RecallRow(NamedTuple):
 
     @property
     def saw(self) -> list[list[Any]]:
-        """What the memories that it saw say: key, value and speaker of each."""
+        """List key, value and speaker of the memories that it saw."""
         return [[row[name] for name in _SAYING] for row in unpack_seen_rows(self.seen)]
 
     @property
@@ -132,7 +132,7 @@ class RecallRow(NamedTuple):
 
 
 class IntentionRow(NamedTuple):
-    """What an intention waits for, and who holds it."""
+    """The trigger of an intention, and the run that holds it."""
 
     id: int
     trigger: Any
@@ -156,7 +156,7 @@ class ArchivedRow(NamedTuple):
 
 
 class ExposureRow(NamedTuple):
-    """What a run was shown."""
+    """An exposure of a memory to a run."""
 
     run: str
     id: int
@@ -168,7 +168,7 @@ class ExposureRow(NamedTuple):
 
 
 class AuditRow(NamedTuple):
-    """What the audit log tells."""
+    """A row of the audit log."""
 
     id: int
     memories: list[int]
@@ -207,16 +207,16 @@ class TextPlace(NamedTuple):
     """The statement."""
     row: Callable[..., Any]
     start: Mapping[str, Any]
-    """What the first page comes after: parameters for the columns that lead a row."""
+    """The start of the first page: parameters for the leading columns of a row."""
     columns: tuple[str, ...]
-    """Those that may name somebody."""
+    """The columns that may name somebody."""
 
     def name_of(self, row: Any) -> str:
-        """The name of a row in its table."""
+        """Name a row in its table."""
         return " ".join(map(str, row[: len(self.start)]))
 
     def texts_of(self, row: Any) -> Iterator[str]:
-        """All texts of a row that may name somebody."""
+        """List the texts of a row that may name somebody."""
         for name in self.columns:
             read = _READ_AS[name](row) if name in _READ_AS else getattr(row, name)
             yield from strings_of(read, names=True)
@@ -298,9 +298,9 @@ class Scrubber:
     turns: Collection[str] = ()
     """Turns of that user."""
     owner: str | None = None
-    """Whose own all of it is: rows of another user's are not about it."""
+    """The owner of all erased memories; other users' rows are not about them."""
     places: frozenset[tuple[str, str]] = frozenset()
-    """Where the memories stand that go: what the log tells of one that stood there goes along."""
+    """The places of erased memories: rows of the log on these places go too."""
 
     events: list[str] = field(default_factory=list)
     """Events that go."""
@@ -324,11 +324,11 @@ class Scrubber:
     sessions: dict[str, str] = field(default_factory=dict)
     """Sessions of turns."""
     _judged: dict[str, bool] = field(default_factory=dict)
-    """Of what recalls saw, whether it holds anything of it: many saw the same."""
+    """Cached judgements on the contents of recalls: many saw the same."""
 
     @property
     def scrubbed(self) -> int:
-        """How many others lose what they quote, or who holds them."""
+        """Count the rows that stay, without a quote or a holder."""
         return len(self.changed) + len(self.quoting) + len({*self.held} - {*self.intentions})
 
     def add_event(self, event: EventRow) -> None:
@@ -435,7 +435,7 @@ class Scrubber:
             self.logged.append(row.id)
 
     def is_who(self, name: str) -> bool:
-        """Whether this is, or has in it, who is to be forgotten."""
+        """Tell whether this is, or has in it, who is to be forgotten."""
         return name == self.user or self._named(name)
 
     def _named(self, *texts: str | None) -> bool:
@@ -444,14 +444,14 @@ class Scrubber:
         return subject is not None and subject.is_named_among(texts)
 
     def _holds(self, part: Any) -> bool:
-        """Whether JSON holds anything of it."""
+        """Tell whether JSON holds anything of it."""
         text = repr(part)
         if text not in self._judged:
             self._judged[text] = self.passages.holds(part)
         return self._judged[text]
 
     def _without_ids(self, detail: dict[str, Any]) -> dict[str, Any]:
-        """A detail that names none of the memories by its id."""
+        """Remove the ids of erased memories from an event's detail."""
         left = dict(detail)
         for name in _IDS:
             if isinstance(detail.get(name), list):

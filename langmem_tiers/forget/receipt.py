@@ -1,4 +1,4 @@
-"""What is said of forgetting: the plan before it, the receipt after it, and whether that holds."""
+"""The plan and the receipt of forgetting, and the verification of a receipt."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _OWN: Final = "a row of the user"
 
 
 def nonzero_counts(rows: Mapping[str, int]) -> dict[str, int]:
-    """How many rows there are, by the tables that have any."""
+    """Keep the tables that have rows, in order of their names."""
     return {table: number for table, number in sorted(rows.items()) if number}
 
 
 def describe_counts(rows: Mapping[str, int]) -> str:
-    """Return how many rows there are, by table."""
+    """Describe the numbers of rows by table."""
     return ", ".join(f"{n:,} of {table}" for table, n in rows.items() if n) or "nothing"
 
 
@@ -54,14 +54,14 @@ class PlannedMemory(NamedTuple):
     """A memory that goes, or is suspect then, and why."""
 
     key: str | None
-    """None of another project's or user's, where a context reaches neither."""
+    """The key; None if it is another project's or user's, beyond the context."""
     namespace: tuple[str, ...]
     tier: str
     """`archived` of one that is in a file alone, `gone` of one that was rejected or made room."""
     why: str
 
     def __str__(self) -> str:
-        """Which, where, and why."""
+        """Show the key, the place and the reason."""
         where = "/".join(self.namespace)
         key = printable_line(self.key or "(another one)")
         return f"{key} in {printable_line(where)} ({self.tier}): {self.why}"
@@ -74,7 +74,7 @@ class PlannedThread(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        """Which, and why."""
+        """Show the thread and the reason."""
         return f"{printable_line(self.thread)}: {self.why}"
 
 
@@ -93,7 +93,7 @@ class NearForm(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetPlan:
-    """What `forget` would do; nothing was changed."""
+    """The plan of `forget`; nothing was changed."""
 
     kind: ForgetKind
     erased: tuple[PlannedMemory, ...]
@@ -102,15 +102,15 @@ class ForgetPlan:
     rewritten: tuple[PlannedMemory, ...]
     """What came from others as well, and repeats nothing of it: it stays, and is suspect."""
     counts: Mapping[str, int]
-    """How many rows go, by table."""
+    """Numbers of erased rows, by table."""
     scrubbed: int
-    """How many other memories, and events of others, lose what they quote."""
+    """The number of other memories, and events of others, that lose a quote."""
     alike: tuple[PlannedMemory, ...] = ()
     """Other memories that say the same by themselves: they stay, and are named here."""
     files: tuple[str, ...]
     """The archives that are written anew without some lines, or removed."""
     threads: tuple[PlannedThread, ...]
-    """Those called as the sessions where it was said or shown: deleted with a `checkpointer` alone.
+    """Threads named as sessions where it was said or shown; only a `checkpointer` deletes them.
 
     A thread that has another name than its session is not known.
     """
@@ -121,7 +121,7 @@ class ForgetPlan:
     """The forms written nearly as a subject's name is: they stay, unless they are named as well."""
 
     def __str__(self) -> str:
-        """A line for each thing."""
+        """Show the plan, a line for each item."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -141,7 +141,7 @@ class ForgetPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetReceipt:
-    """What was forgotten, without a word of it; `admin.verify_forgotten` takes it.
+    """The proof of forgetting, without a word of it; `admin.verify_forgotten` takes it.
 
     Hashes are HMAC-SHA256 under a key that the database keeps for the tenant.
     """
@@ -153,19 +153,19 @@ class ForgetReceipt:
     asked: str
     """The hash of what was asked for."""
     at: str
-    """When, as ISO 8601 in UTC."""
+    """The time, as ISO 8601 in UTC."""
     ids: tuple[int, ...]
-    """Of the memories that are gone."""
+    """Ids of the erased memories."""
     rewritten: tuple[int, ...]
-    """Of those that stay, and are suspect."""
+    """Ids of the memories that stay, and are suspect."""
     hashes: tuple[str, ...]
-    """Of what those said that are gone, whole."""
+    """Hashes of the erased contents."""
     sentences: tuple[str, ...]
-    """Of the sentences of what went that say enough to be known again."""
+    """Hashes of the erased sentences that are long enough to be recognised."""
     counts: Mapping[str, int]
-    """How many rows went, by table."""
+    """Numbers of erased rows, by table."""
     scrubbed: int
-    """How many other memories, and events of others, lost what they quoted."""
+    """The number of other memories, and events of others, that lost a quote."""
     names: Mapping[str, int] = field(default_factory=dict)
     """The hash of each name of a subject, with the number of its words."""
     files: Mapping[str, str | None] = field(default_factory=dict)
@@ -173,34 +173,34 @@ class ForgetReceipt:
     threads: tuple[str, ...] = ()
     """The threads that were deleted: those called as the sessions, and no others."""
     named_threads: tuple[str, ...] = ()
-    """Those where it was said or shown, and which stand, as no checkpointer was given."""
+    """Threads where it was said or shown; they stay, as no checkpointer was given."""
     unfinished: tuple[str, ...] = ()
     """Files of exports that were broken off on other machines, or by other accounts; they may hold
     it. Remove them there."""
 
     def __str__(self) -> str:
-        """What went, in a line."""
+        """Show the receipt in a line."""
         return f"forgotten at {self.at}: {describe_counts(self.counts)} (receipt {self.receipt})"
 
     def to_json(self) -> dict[str, Any]:
-        """The receipt as JSON can hold it."""
+        """Convert the receipt to JSON."""
         return asdict(self)
 
     @property
     def given(self) -> dict[str, Any]:
-        """Return what the database keeps of it: all but the parts on the checkpointer and files."""
+        """Build the database's record: without the fields on threads and unfinished files."""
         document = json.loads(json.dumps(self.to_json()))
         return {name: field for name, field in document.items() if name not in _FOLLOWS}
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of what the database keeps of it, as the audit log has it."""
+        """Compute the SHA-256 of the database's record, as the audit log has it."""
         text = json.dumps(self.given, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     @classmethod
     def of_json(cls, document: Mapping[str, Any]) -> Self:
-        """The receipt of that JSON.
+        """Read a receipt from JSON.
 
         Raises:
             InvalidInputError: if it is none.
@@ -221,32 +221,32 @@ class ForgetReceipt:
 
 
 class RemainingTrace(NamedTuple):
-    """Something that is still there."""
+    """A remaining trace."""
 
     table: str
-    """Where: a table, `archive file` or `removed file`."""
+    """The place: a table, `archive file` or `removed file`."""
     row: str
-    """Which: the id or the name of a row, or a URL."""
+    """The id or the name of a row, or a URL."""
     why: str
 
     def __str__(self) -> str:
-        """Where, which and why."""
+        """Show the place, the row and the reason."""
         return f"{self.table} {printable_line(self.row)}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """Whether what a receipt speaks of is gone. It is true if nothing was found."""
+    """The verification of a receipt. It is true if nothing was found."""
 
     receipt: str
     found: tuple[RemainingTrace, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether all of it is gone."""
+        """Tell whether all of it is gone."""
         return not self.found
 
     def __str__(self) -> str:
-        """What is still there, a line each."""
+        """List the remaining traces, a line each."""
         if not self.found:
             return f"nothing of {self.receipt} is left"
         return "\n".join(
@@ -255,7 +255,7 @@ class Verification:
 
 
 def checked_receipt(value: object) -> ForgetReceipt:
-    """A receipt, or what it is as JSON."""
+    """Check a receipt, or read it from JSON."""
     if isinstance(value, ForgetReceipt):
         return value
     if isinstance(value, Mapping):
@@ -378,7 +378,7 @@ class _ForgottenHashes:
         self._is_name = lru_cache(_REMEMBERED)(lambda name: hashes.exact(name) in receipt.names)
 
     def why(self, place: TextPlace, row: Any) -> str | None:
-        """Why a row holds something of it; None if it does not."""
+        """Name the reason why a row has something forgotten; None if it has nothing."""
         contents = []
         if isinstance(row, MemoryRow):
             contents = [content_of(row.value)]
@@ -394,7 +394,7 @@ class _ForgottenHashes:
         return None
 
     def is_own(self, user: str | None) -> bool:
-        """Whether this is the user who was forgotten."""
+        """Tell whether this is the user who was forgotten."""
         if user is None or self.receipt.kind != "user":
             return False
         return self._hashes.exact(user) == self.receipt.asked

@@ -1,1 +1,1 @@
-"""How memories are written."""
+"""The pipeline that writes memories."""

@@ -1,4 +1,4 @@
-"""What is known already: texts that came from a recall, and copies of what is stored.
+"""Find echoes of recalled texts, and copies of stored ones.
 
 A text that repeats what was recalled tells what the memory told, not what is so: it is no new
 evidence, however often it is said. What each caller recalled last is kept by the store: a graph
@@ -51,13 +51,13 @@ MAX_OF_ALL: Final = 20_000
 MAX_CHARACTERS: Final = 10_000_000
 """The most characters of the memories of all callers: our own choice."""
 RECALL_LIFE: Final = timedelta(hours=1)
-"""For how long, by the store's clock."""
+"""The time for which recalled memories are kept, by the store's clock."""
 
 Words = tuple[str, ...]
 
 
 def find_echo(content: str, recalled: Sequence[KnownText]) -> KnownText | None:
-    """The recalled text that this one repeats, first of all; None if it says anything new.
+    """Find the recalled text that this one repeats; None if it says anything new.
 
     Case, signs and blanks aside, it is the same, or made of whole sentences of what was recalled.
     A few words may stand before each of them ("As I recall, …"), as long as none of them is a
@@ -79,12 +79,12 @@ def find_echo(content: str, recalled: Sequence[KnownText]) -> KnownText | None:
 
 
 def find_copy(content: str, stored: Sequence[KnownText]) -> KnownText | None:
-    """The stored text that tells all of this already; None if there is none."""
+    """Find the stored text that says all of this already; None if there is none."""
     return next((known for known in stored if find_echo(content, (known,))), None)
 
 
 def _first_repeated(written: Words, folded: Words, shelf: _SentenceIndex) -> int | None:
-    """Which known text tells the first sentence, if known texts tell all; None if they do not."""
+    """Find the known text with the first sentence, if known texts have all; else None."""
     first: int | None = None
     at = begins = 0
     while at < len(folded) and at - begins <= _FRAME:
@@ -100,7 +100,7 @@ def _first_repeated(written: Words, folded: Words, shelf: _SentenceIndex) -> int
 
 
 def _sentence_at(folded: Words, at: int, shelf: _SentenceIndex) -> tuple[int, int] | None:
-    """The length of the longest known sentence that stands here, and its text, if there is one."""
+    """Find the longest known sentence at a position: its length, and its text."""
     for length in shelf.lengths.get(folded[at : at + _UNIT], ()):
         text = shelf.texts.get(folded[at : at + length])
         if text is not None:
@@ -109,7 +109,7 @@ def _sentence_at(folded: Words, at: int, shelf: _SentenceIndex) -> tuple[int, in
 
 
 def _is_framing(words: Words) -> bool:
-    """Whether words say nothing of what follows them, as far as one can see."""
+    """Tell whether words only introduce the sentence that follows them."""
     rest = words[1:] if len(words) > 1 else words
     named = any(word[0].isupper() and len(word) > 1 for word in rest)
     return not named and all(
@@ -121,7 +121,7 @@ def _is_framing(words: Words) -> bool:
 
 
 def _tokens(text: str) -> Words:
-    """The words and what else means something, as they are written."""
+    """Split a text into words and significant signs, as they are written."""
     pieces = _TOKEN.findall(_TAG.sub("\n", separate_characters(text)))
     return tuple(
         piece
@@ -135,7 +135,7 @@ def _fold_words(words: Words) -> Words:
 
 
 def _has_words(text: str, folded: Words) -> bool:
-    """Whether a text is these words; of a long one the beginning is looked at first."""
+    """Tell whether a text has just these words; a long one is compared by its beginning first."""
     if len(text) <= _KEPT:
         return folded == _cached_words(text)
     begins = _fold_words(_tokens(text[:_KEPT]))[:-1]  # the last may be cut
@@ -176,15 +176,15 @@ class RecalledMemory(Protocol):
 
     @property
     def key(self) -> str:
-        """Of the memory."""
+        """The key of the memory."""
 
     @property
     def namespace(self) -> tuple[str, ...]:
-        """Where it is."""
+        """The namespace of the memory."""
 
     @property
     def content(self) -> str:
-        """What it says."""
+        """The text of the memory."""
 
 
 class _CallerRecalls(OrderedDict[tuple[tuple[str, ...], str], tuple[KnownText, datetime]]):
@@ -227,7 +227,7 @@ class RecentRecalls:
                     del self._of[longest_ago]
 
     def known(self, caller: Caller, now: datetime) -> tuple[KnownText, ...]:
-        """Return what a caller recalled in the last hour, the latest first."""
+        """List the texts that a caller recalled in the last hour, the latest first."""
         with self._lock:
             own = self._of.get(caller, _CallerRecalls())
             kept = [text for text, at in own.values() if now - at <= RECALL_LIFE]

@@ -1,4 +1,4 @@
-"""The gate: whether something becomes a memory, is held back, or is refused, and why.
+"""The gate: it decides whether a memory is stored, quarantined or refused, and says why.
 
 It looks at the text alone and at what is handed in with it; what is known already, detectors and
 reviewers come from above. The order: size, trivial texts, echoes and copies, secrets,
@@ -56,7 +56,7 @@ _SENTENCE: Final = 3
 
 
 _GREETINGS: Final = frozenset(("hi", "hello", "hi there"))
-"""What specifications name as trivial: "Hi there" is amplihack's and the orchestrator's example."""
+"""Greetings that specifications call trivial: "Hi there" is amplihack's and the orchestrator's."""
 _SHORT: Final = 2
 """Letters of a word that is too short to say anything, in scripts that are spelt."""
 _FEW: Final = 2
@@ -64,7 +64,7 @@ _FEW: Final = 2
 _MANY: Final = 5
 """Letters of a word from which few different ones are noise: "Anna" and "Otto" are names."""
 _SPELT: Final = "\u0e00"
-"""From here on there are scripts in which two signs are a word."""
+"""The first character of scripts in which two signs may be a word."""
 
 SOURCE_TRUST: Final[Mapping[str, float]] = {
     Source.USER: 1.0,
@@ -74,17 +74,17 @@ SOURCE_TRUST: Final[Mapping[str, float]] = {
     Source.WEB: 0.4,
     Source.UNKNOWN: 0.4,
 }
-"""What is trusted how far: who answers for what is said, and how easily another could say it."""
+"""The trust in each source: by who answers for a text, and how easily others could write it."""
 OWN_EVIDENCE_TRUST: Final = 0.7
 """From this trust on (users, operators, agents), what is said again is kept as evidence of its own,
 and ends what it contradicts; below it (tools, pages) it adds nothing, and ends nothing that is
 trusted more."""
 INSTRUCTING_TRUST: Final = 0.1
-"""The most that a text is trusted in which instructions were found."""
+"""The most trust in a text with instructions."""
 
 
 class Decision(StrEnum):
-    """What becomes of a candidate."""
+    """The decision on a candidate."""
 
     ACCEPT = "accept"
     QUARANTINE = "quarantine"
@@ -105,7 +105,7 @@ Detector: TypeAlias = Callable[[str], Sequence[Private]]
 
 
 def checked_trust(value: Any, what: str) -> float:
-    """A number in 0…1.
+    """Check a trust in 0…1.
 
     Raises:
         InvalidInputError: for anything else.
@@ -114,7 +114,7 @@ def checked_trust(value: Any, what: str) -> float:
 
 
 def derived_trust(own: float, origins: Iterable[float] = ()) -> float:
-    """The trust in what comes from a source of this trust and from memories of those.
+    """Compute the trust in a memory from a source's trust and its origins' trust.
 
     It is the least of them, so the order in which memories are derived from each other does not
     matter, and none of them rises.
@@ -130,7 +130,7 @@ def derived_trust(own: float, origins: Iterable[float] = ()) -> float:
 def _mapping_validator(
     such_as: str, check: Callable[[Any, str], object], allowed: Collection[str] | None = None
 ) -> PlainValidator:
-    """Checks a mapping of names, of those that are `known`, and each value by a function."""
+    """Validate a mapping: its names, of those that are `allowed`, and its values."""
 
     def checked(mapping: object, what: str) -> Mapping[str, Any]:
         named = checks.checked_mapping(mapping, what, such_as)
@@ -157,7 +157,7 @@ def _checked_count(value: object, what: str) -> int:
 
 @record
 class TrustPolicy:
-    """How far each source is trusted, and below what a memory is held back.
+    """The trust in each source, and the thresholds of quarantine.
 
     Raises:
         InvalidInputError: for a trust or threshold outside of 0…1, or a threshold that what is
@@ -184,27 +184,27 @@ class TrustPolicy:
     """By memory type, in place of `threshold`."""
 
     def of_source(self, source: str) -> float:
-        """How far a source is trusted; one that is not known, as `unknown` is."""
+        """Look up the trust in a source; an unknown one is trusted as `unknown` is."""
         trusts = {**SOURCE_TRUST, **self.sources}
         return trusts.get(source, trusts[Source.UNKNOWN])
 
     def below(self, memory_type: str) -> float:
-        """The threshold of a memory type."""
+        """Look up the threshold of a memory type."""
         return self.thresholds.get(memory_type, self.threshold)
 
     def quarantines(self, trust: float, memory_type: str) -> bool:
-        """Whether a memory of this trust and type is held back."""
+        """Tell whether a memory of this trust and type is held back."""
         return trust < self.below(memory_type)
 
 
 def released_trust(trust: float, memory_type: str, policy: TrustPolicy) -> float:
-    """The trust in a memory that a person released: just enough to be recalled."""
+    """Compute the trust in a released memory: just enough to be recalled."""
     return max(checked_trust(trust, "trust"), policy.below(memory_type))
 
 
 @record
 class GatePolicy:
-    """How strict the gate is.
+    """The rules of the gate.
 
     Raises:
         InvalidInputError: for what cannot be meant; the message says what can.
@@ -217,12 +217,12 @@ class GatePolicy:
     longest: Annotated[int, validated_by(_checked_count)] = MAX_CHARACTERS
     """Characters; what is longer is refused."""
     consensus: Annotated[float, validated_by(_checked_score)] = CONSENSUS
-    """The reviewers' mean from which on it is stored."""
+    """The reviewers' mean from which a memory is stored."""
     private: Annotated[
         Mapping[str, Decision],
         _mapping_validator("{'email': Decision.REJECT}", _checked_decision),
     ] = field(default_factory=dict)
-    """What to do with each kind that a detector finds; what is not named is accepted and said."""
+    """The decision on each kind of private data; other kinds are accepted and reported."""
     refuse_trivial: Annotated[bool, validated_by(checks.checked_flag)] = True
     refuse_echoes: Annotated[bool, validated_by(checks.checked_flag)] = True
     keep_copies_from: Annotated[float, validated_by(checked_trust)] = OWN_EVIDENCE_TRUST
@@ -247,50 +247,50 @@ Places: TypeAlias = tuple[tuple[Place, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the gate says of something that is to be remembered."""
+    """The gate's judgement of a candidate."""
 
     decision: Decision
     reason: str
-    """Why, in a sentence; it begins with the rule: `trivial: a greeting`."""
+    """The reason, a sentence that begins with the rule: `trivial: a greeting`."""
     trust: float = 1.0
     destination: Destination | None = None
-    """Where it goes; None if it is refused."""
+    """The destination; None if it is refused."""
     review: ReviewResult | None = None
     score: float | None = None
-    """As told in `StoreResult`."""
+    """The score, as in `StoreResult`."""
     repeats: str | None = None
     """The key of the memory that it repeats."""
     findings: tuple[Instruction, ...] = ()
     private: tuple[Private, ...] = ()
     sources: Places = ()
-    """What it only repeats, and is derived from as that lasts less long."""
+    """Memories that it repeats and is derived from, as they live less long."""
     repeated: Places = ()
     """The memory that it repeats, where it is refused for that."""
 
     @property
     def stored(self) -> bool:
-        """Whether it becomes a memory, recalled or not."""
+        """Tell whether it becomes a memory, recalled or not."""
         return self.decision is not Decision.REJECT
 
     @property
     def reviewed(self) -> bool:
-        """Whether somebody gave it a score."""
+        """Tell whether somebody gave it a score."""
         return self.review is not None and self.review.consensus_score is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """What judges the memories of one coordinator."""
+    """The gate of one coordinator."""
 
     policy: GatePolicy = DEFAULT_POLICY
     reviewers: Reviewers | None = None
-    """Whose functions score what is to be stored; nobody's if None."""
+    """Reviewers whose functions score candidates; none if None."""
     detectors: Sequence[Detector] = ()
     panel: Panel | None = None
-    """Chat models that score it in their place, before it is stored."""
+    """The panel of a chat model that scores candidates in their place."""
 
     def judge(self, memory: NewMemory, review: ReviewResult | None = None) -> Verdict:
-        """What becomes of a memory, by its text, its source and what is known already.
+        """Judge a candidate by its text, its source and known texts.
 
         With a `review`, which chat models gave, no function is asked for one; what none of them
         answered for passes.
@@ -330,23 +330,23 @@ class Gate:
         )
 
     def needs_models(self, memory: NewMemory) -> bool:
-        """Whether models have a say: none is asked of what is refused or held without them."""
+        """Tell whether models have a say: none is asked of what is refused or held without them."""
         return replace(self, reviewers=None).judge(memory).decision is Decision.ACCEPT
 
     def capacities(self, memory_type: str, tier: Tier) -> tuple[Capacity, ...]:
-        """How many memories the place of such a memory holds."""
+        """List the capacities of the place of such a memory."""
         of_type = self.policy.capacity.get(memory_type)
         of_tier = self.policy.tier_capacity.get(tier)
         own = () if of_type is None else (Capacity(of_type, memory_type=memory_type),)
         return own if of_tier is None else (*own, Capacity(of_tier, tier=tier))
 
     def cap_source_trust(self, memory: NewMemory) -> NewMemory:
-        """A memory that is trusted no further than its source."""
+        """Cap the trust of a memory at its source's."""
         trust = min(memory.trust, self.policy.trust.of_source(memory.source))
         return memory if trust == memory.trust else replace(memory, trust=trust)
 
     def screen_kept(self, memories: Sequence[NewMemory]) -> Flow[list[NewMemory]]:
-        """Memories that are kept whatever they say, and held back if they instruct their reader."""
+        """Screen memories that are stored in any case: quarantine those that instruct their reader."""
         lenient = replace(self.policy, refuse_trivial=False, refuse_echoes=False)
         gate = replace(self, policy=lenient, reviewers=None)
 
@@ -363,7 +363,7 @@ class Gate:
 
 
 def redact_private(text: str, policy: GatePolicy, detectors: Sequence[Detector]) -> str:
-    """A text that is no memory as it may be kept; one with private data that is refused may not."""
+    """Redact a text beside memories if it holds private data that the policy refuses."""
     return "(private)" if _find_private(text, policy, detectors)[1] is Decision.REJECT else text
 
 
@@ -372,14 +372,14 @@ def judge_trust(
     policy: GatePolicy = DEFAULT_POLICY,
     findings: Sequence[Instruction] | None = None,
 ) -> float:
-    """How far a text is trusted, in 0…1, whatever else becomes of it."""
+    """Compute the trust in a candidate's text, in 0…1."""
     instructions = find_instructions(memory) if findings is None else findings
     most = INSTRUCTING_TRUST if instructions else memory.trust
     return min(policy.trust.of_source(memory.source), memory.trust, most)
 
 
 def find_instructions(memory: NewMemory) -> tuple[Instruction, ...]:
-    """What instructs the reader, the surest first: in what it says, or in what stands beside it."""
+    """Find instructions in a candidate or the texts beside it, the surest first."""
     pasted = pasted_parts(memory)
     if memory.source in SPEAKING_SOURCES and not (memory.parts or pasted):
         return ()  # all of it is somebody's own word
@@ -394,7 +394,7 @@ def find_instructions(memory: NewMemory) -> tuple[Instruction, ...]:
 
 
 def _refuse_text(memory: NewMemory, policy: GatePolicy) -> str | None:
-    """Why a text is refused for what it is: it says nothing, or too much."""
+    """Name the reason to refuse a trivial or too long text; None without one."""
     if (length := len(memory.content)) > policy.longest:
         return (
             f"too long: {length:,} characters, and {policy.longest:,} are kept: store its parts or "
@@ -407,7 +407,7 @@ def _refuse_text(memory: NewMemory, policy: GatePolicy) -> str | None:
 def _refuse_repeat(
     memory: NewMemory, copied: KnownText | None, policy: GatePolicy
 ) -> Verdict | None:
-    """The refusal of what was recalled or is stored already."""
+    """Refuse a text that was recalled or is stored already; None if it is new."""
     recalled = parse_recalled(memory.recalled) if policy.refuse_echoes and memory.recalled else ()
     if (echo := find_echo(memory.content, recalled)) is not None:
         named = "" if echo.key is None else f" ({echo.key})"
@@ -428,7 +428,7 @@ def _refuse_repeat(
 def _find_private(
     content: str, policy: GatePolicy, detectors: Sequence[Detector]
 ) -> tuple[tuple[Private, ...], Decision, str]:
-    """What is private in a text, what is decided for it, and why; the strictest decision holds.
+    """Find private data in a text, with the strictest decision on it and the reason.
 
     Raises:
         InvalidTypeError: if a detector returns anything else.
@@ -451,7 +451,7 @@ def _find_private(
 def _hold_reason(
     trust: float, findings: Sequence[Instruction], memory_type: str, policy: GatePolicy
 ) -> str:
-    """Why it is not to be recalled; nothing if it may be."""
+    """Name the reason for quarantine; "" without one."""
     needed = policy.trust.below(memory_type)
     if trust >= needed:
         return ""
@@ -462,7 +462,7 @@ def _hold_reason(
 
 @lru_cache(maxsize=256)
 def triviality(content: str) -> str | None:
-    """What kind of nothing a text says, such as "a greeting"; None if it may say something.
+    """Name the kind of a trivial text, such as "a greeting"; None if it may say something.
 
     What is short is not trivial for that: "Paris", "42" and "No sugar" are answers. Nor is what
     people say out of courtesy: "Thanks a lot" is stored.
@@ -481,7 +481,7 @@ def triviality(content: str) -> str | None:
 
 
 def _noise_kind(word: str) -> str | None:
-    """What kind of noise one word is, said once or over and over."""
+    """Name the kind of noise that one word is; None if it is none."""
     if any(map(str.isdigit, word)):
         return None
     if len(word) <= _SHORT and word.isalpha() and max(word) < _SPELT:
@@ -490,7 +490,7 @@ def _noise_kind(word: str) -> str | None:
 
 
 def route(memory_type: str | None) -> Destination:
-    """Where a text goes: to the type that is named, whatever it says; else it is `episodic`."""
+    """Choose the memory type: the caller's, else `episodic`."""
     if memory_type is not None:
         return Destination(memory_type, "its type was named")
     return Destination("episodic", "nothing says otherwise")

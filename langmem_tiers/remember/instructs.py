@@ -1,4 +1,4 @@
-"""Texts that instruct whoever reads them: what tools, pages and files bring is held back for it.
+"""Find texts that instruct their reader, which tools, pages and files may bring.
 
 What a user, an operator or the agent says is not looked at: their orders are memories like any
 other ("Always use tabs"). Of all else disguises are undone first: look-alike letters, hidden signs,
@@ -10,7 +10,7 @@ bring with an order in it and without. How it fares with authors and
 kinds it has not seen: docs/gate.md.
 
 Nothing here is proof: a text reads like those that were written to steer an assistant. What is
-found lowers the trust in a memory (see `trust.py`); it is kept, and not recalled until somebody
+found lowers the trust in a memory (see `gate.py`); it is kept, and not recalled until somebody
 has looked at it.
 """
 
@@ -37,7 +37,7 @@ from langmem_tiers.core.memory import PERSON_SOURCES, Source
 from langmem_tiers.core.reading import BIAS, split_sentences, strip_invisible, tokens
 
 SPEAKING_SOURCES: Final = (*PERSON_SOURCES, Source.AGENT)
-"""Who tells something; all others bring it."""
+"""Sources that speak for themselves; all others relay text that they did not write."""
 HELD_FROM: Final = 0.3
 """The likeness from which on a text is held. Of kinds of what tools bring that were left out of the
 fit one harmless text in twenty is held by it."""
@@ -48,7 +48,7 @@ What is longer from outside is held back, as nobody has read it."""
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """What in a text may instruct its reader."""
+    """A passage that may instruct its reader."""
 
     kind: str
     """`likeness`, `encoded` (the same behind a disguise), `hidden` or `unread`."""
@@ -56,16 +56,16 @@ class Instruction:
     """How sure it is: 0.5 where it is just held, up to 1."""
     excerpt: str
     words: tuple[str, ...] = ()
-    """Those that weighed most."""
+    """The words with the largest weights."""
 
     def __str__(self) -> str:
-        """Where it shows, and why."""
+        """Show the excerpt, the kind and the words."""
         return f"{self.excerpt!r} ({', '.join((self.kind, *self.words))})"
 
 
 @lru_cache(maxsize=256)
 def instructions_in(content: str, source: str) -> tuple[Instruction, ...]:
-    """What instructs the reader in a text from this source, the surest first; none if nothing does.
+    """Find the instructions in a text from a source, the surest first.
 
     Nothing does that a user, an operator or the agent says.
     """
@@ -94,7 +94,7 @@ def _find_likeness(text: str, kind: str) -> Iterator[Instruction]:
 
 
 def _bound_text(content: str) -> str:
-    """The text, or its beginning and end if it is long, as it is or in its plain form."""
+    """Cut a long text to its beginning and end, by its length as it is and in plain form."""
     text = _head_and_tail(content)
     plainly = text if text.isascii() else normalize("NFKC", text)
     return text if len(plainly) <= _LONGEST + 1 else _head_and_tail(plainly)
@@ -125,7 +125,7 @@ Weights: TypeAlias = Mapping[str, float]
 
 
 class Likeness(NamedTuple):
-    """How much a text reads like an attack, and where it does so most."""
+    """The likeness of a text to attacks, and its most similar passage."""
 
     score: float
     """The logarithm of the odds, by the shares of the texts that it was fitted on."""
@@ -134,7 +134,7 @@ class Likeness(NamedTuple):
 
 
 def injection_likeness(text: str) -> Likeness:
-    """The passage of a text that reads most like an attack."""
+    """Find the passage of a text that reads most like an attack."""
     weights = load_weights()
     likenesses = (
         Likeness(score_features(weights, names), passage) for passage, names in _read_passages(text)
@@ -143,7 +143,7 @@ def injection_likeness(text: str) -> Likeness:
 
 
 def _heaviest_words(passage: str, weights: Weights) -> tuple[str, ...]:
-    """The words and pairs that speak most for an attack, as they are written."""
+    """Find the words and pairs with the largest weights, as they are written."""
     shown = {}
     for words in map(tokens, split_sentences(passage)):
         both = map(_words_and_pairs, (_stems(words), words))
@@ -158,12 +158,12 @@ def _heaviest_words(passage: str, weights: Weights) -> tuple[str, ...]:
 
 
 def passages(text: str) -> list[str]:
-    """Each sentence, and each three that follow each other: neither hides among others."""
+    """List each sentence, and each three in a row: neither hides among others."""
     return list(dict.fromkeys(passage for passage, _ in _read_passages(text)))
 
 
 def _read_passages(text: str) -> Iterator[tuple[str, frozenset[str]]]:
-    """The passages, and what counts of each: of several sentences, what counts of any."""
+    """List the passages, each with the features of its sentences."""
     sentences = split_sentences(text)
     each = [*map(_feature_names, sentences)]
     yield from zip(sentences, each, strict=True)
@@ -173,7 +173,7 @@ def _read_passages(text: str) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def injection_features(text: str) -> frozenset[str]:
-    """What counts of a text: its words, alone and in pairs."""
+    """Collect the features of a text: its words, alone and in pairs."""
     return frozenset[str]().union(*map(_feature_names, split_sentences(text)))
 
 
@@ -187,19 +187,19 @@ def _stems(words: Sequence[str]) -> list[str]:
 
 
 def _words_and_pairs(words: Sequence[str]) -> tuple[str, ...]:
-    """Each word, each pair of them, and the first as such."""
+    """List each word, each pair, and the first word as such."""
     return (*words, *map(" ".join, pairwise(words)), *map(_FIRST.__add__, words[:1]))
 
 
 def score_features(weights: Weights, features: frozenset[str]) -> float:
-    """The score of these features; what has no weight counts for nothing, and dilutes the rest."""
+    """Score features; those without a weight only dilute the others."""
     weight_sum = math.fsum(map(weights.__getitem__, features & weights.keys()))
     return weights[BIAS] + weight_sum / math.sqrt(max(1, len(features)))
 
 
 @cache
 def load_weights() -> Weights:
-    """The weights that ship."""
+    """Load the shipped weights."""
     model = linear_model.read_weights(files(__package__), "likeness")
     return {name: weight for name, (weight,) in model.items()}
 
@@ -235,7 +235,7 @@ _TIMES_APART: Final = 3
 
 
 def undisguise(text: str) -> str:
-    """The text as it is read: nothing hidden, entities written out, look-alikes as they look."""
+    """Undo disguises: hidden characters, entities, look-alike letters."""
     shown = _unescape(text)
     if shown.isascii() or not _OTHER_LETTER.search(shown.casefold()):
         return shown
@@ -249,7 +249,7 @@ def _unescape(text: str) -> str:
 
 
 def _to_latin(word: str) -> str:
-    """A word that mixes alphabets, in Latin letters."""
+    """Write a word of mixed alphabets in Latin letters."""
     folded = word.casefold()
     if not (_LATIN_LETTER.search(folded) and _OTHER_LETTER.search(folded)):
         return word
@@ -257,7 +257,7 @@ def _to_latin(word: str) -> str:
 
 
 def decode_disguises(text: str) -> Iterator[str]:
-    """What a text may say behind each disguise: whatever reads like nothing was none."""
+    """List the readings of a text behind each possible disguise."""
     shown = undisguise(text)
     entities = map(html.unescape, _ENTITY.findall(text))
     if any(map(str.isalpha, entities)) or shown != _unescape(text):
@@ -275,17 +275,17 @@ def decode_disguises(text: str) -> Iterator[str]:
 
 
 def _has_digit_letters(word: str) -> bool:
-    """Whether digits may stand for letters in it."""
+    """Tell whether digits may stand for letters in it."""
     return bool(_DIGIT_LIKE.search(word) and _LATIN_LETTER.search(word.casefold()))
 
 
 def _join_letters(apart: str) -> str:
-    """Letters that stand apart, as words: more than one blank divides those."""
+    """Join letters that stand apart into words; more than one blank divides words."""
     return " ".join("".join(word.split()) for word in _BLANKS.split(apart))
 
 
 def _decode_codes(text: str) -> Iterator[str]:
-    """What stands in the text in a code, where that is words: base64, hex, %xx, tags."""
+    """Decode base64, hex, %xx and tags in a text, where the result is words."""
     for code in _TAGS.findall(text):
         yield "".join(chr(ord(tag) - 0xE0000) for tag in code)
     for code in _TOKEN.findall(text):
@@ -299,7 +299,7 @@ def _decode_codes(text: str) -> Iterator[str]:
 
 
 def find_concealment(text: str) -> str | None:
-    """How a text hides what it says by signs that nobody sees; None if it does not."""
+    """Describe the invisible characters by which a text hides words; None without any."""
     if _TAGS.search(text):
         return "letters that are not shown"
     if _REVERSING.search(text):

@@ -1,4 +1,4 @@
-"""What is to be remembered, checked and turned into a write."""
+"""Check new memories and turn them into writes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ContentPart(NamedTuple):
 
     text: str
     source: str | None = None
-    """None for that of the whole."""
+    """The source; None takes that of the whole content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +78,9 @@ class NewMemory:
 
     content: str
     memory_type: str | None = "episodic"
-    """None leaves it to what the content says."""
+    """The memory type; None takes `episodic`."""
     parts: Sequence[ContentPart] = ()
-    """What the content was put together of, in a layout of ours: the gate judges each by itself."""
+    """The parts of a composed content: the gate judges each by itself."""
     tier: Tier | None = None
     key: str | None = None
     personal: bool | None = None
@@ -105,24 +105,24 @@ class NewMemory:
     pinned: bool = False
     source: str = Source.USER
     recalled: Iterable[object] = ()
-    """What was recalled in its run, and what the agent runs under: what repeats it is no new
+    """Texts recalled in its run, and the agent's instructions: a repetition of them is no new
     evidence."""
     stored: Sequence[KnownText] = ()
-    """What is stored and might say the same."""
+    """Stored texts that might say the same."""
     echoes: Iterable[Sequence[str]] = ()
-    """What it repeats, by stored namespace and key: it is derived from what is left of that."""
+    """Memories that it repeats, by stored namespace and key; those that exist are its origins."""
     further: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value beside these, such as `boost`."""
     trust: float = 1.0
-    """How far it is trusted at most, in 0…1; the gate makes it less, and says the next two."""
+    """The most trust in it, in 0…1; the gate lowers it, and sets the next two."""
     held: str | None = None
-    """Why it is quarantined; None if it is not."""
+    """The reason of its quarantine; None if it is not quarantined."""
     threshold: float = TRUST_THRESHOLD
     """Below this trust it is quarantined, should what it is derived from be trusted less."""
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """What else a prompt may say of it: who said it, and the circumstances."""
+        """List the other texts that a prompt may show of it: speaker and circumstances."""
         return tuple(text for text in (self.speaker, self.context) if isinstance(text, str))
 
 
@@ -191,7 +191,7 @@ def write_of_value(
     ttl: float | None = None,
     bounds: Bounds | None = None,
 ) -> Write:
-    """The write of a value that has a `content`; `ttl` in minutes, the tier's own if None.
+    """Build the write of a value with a `content`; `ttl` in minutes, the tier's own if None.
 
     Raises:
         InvalidInputError: if it is not JSON.
@@ -211,7 +211,7 @@ def write_of_value(
 
 
 def checked_text(value: object, what: str) -> str:
-    """A text that says something.
+    """Check a text that is not blank.
 
     Raises:
         InvalidInputError: for anything else.
@@ -225,7 +225,7 @@ def checked_text(value: object, what: str) -> str:
 
 
 def checked_content(content: object, what: str = "content") -> str:
-    """A text that is to be remembered, or looked at by the gate, whatever signs it has.
+    """Check a content that is not blank, whatever characters it has.
 
     Raises:
         InvalidInputError: for anything else.
@@ -238,7 +238,7 @@ def checked_content(content: object, what: str = "content") -> str:
 
 
 def _given_fields(memory: NewMemory, where: MemoryContext) -> dict[str, Any]:
-    """The fields that were given, in the form they are stored in."""
+    """Collect the given fields in their stored form."""
     fields = {**_checked_dict(memory.further, "further"), **_NOTHING_GIVEN}
     for name, check in _CHECKS.items():
         value = getattr(where if name in _OF_CONTEXT else memory, name)
@@ -259,7 +259,7 @@ def _given_fields(memory: NewMemory, where: MemoryContext) -> dict[str, Any]:
 
 
 def freeze(memory: NewMemory, bounds: Bounds) -> NewMemory:
-    """A memory whose iterables can be read again, and what the gate reads of it is checked.
+    """Make a memory's iterables readable again, and check the fields that the gate reads.
 
     Raises:
         InvalidInputError: for what is of another kind, empty, or too long.
@@ -276,7 +276,7 @@ def freeze(memory: NewMemory, bounds: Bounds) -> NewMemory:
 
 
 def size_of(memories: Iterable[NewMemory]) -> int:
-    """How much is to be read to check these, no further than need be."""
+    """Estimate the characters to check, up to the limit that matters."""
     size = 0
     for memory in memories:
         lists = [memory.tags, memory.derived_from, memory.entities, memory.recalled]
@@ -288,7 +288,7 @@ def size_of(memories: Iterable[NewMemory]) -> int:
 
 
 def derive_from(origin: NewMemory, memory: NewMemory) -> NewMemory:
-    """A memory that is drawn from another: trusted no further, and held back where that is."""
+    """Limit a derived memory to the trust of its origin, and quarantine it as its origin is."""
     held = None if origin.held is None else f"derived: it came from {origin.key}: {origin.held}"
     return replace(
         memory,
@@ -330,7 +330,7 @@ def _checked_pinned(value: object, what: str) -> bool | None:
 
 
 _OF_CONTEXT: Final = ("project_id", "session_id", "agent_id")
-"""What a memory may name in place of its context."""
+"""Fields that a memory may set in place of its context."""
 _TIMES: Final = ("occurred_at", "valid_from", "valid_to")
 _CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     **dict.fromkeys((*_OF_CONTEXT, "speaker"), checked_label),
@@ -344,7 +344,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     **dict.fromkeys(("success_metrics", "metadata"), _checked_dict),
     "pinned": _checked_pinned,
 }
-"""What each field of a value is checked by."""
+"""The check of each field of a value."""
 _LISTS: Final = ("tags", "derived_from", "entities", "recalled")
 _READ_ONCE: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "memory_type": lambda value, name: checks.checked_instance(value, str, name),
@@ -358,13 +358,13 @@ _READ_ONCE: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "entities": lambda value, _: value,
     "recalled": lambda value, _: parse_recalled(value),
 }
-"""What each field that the gate reads is checked by, and made of it."""
+"""The check and conversion of each field that the gate reads."""
 _NOTHING_GIVEN: Final = dict.fromkeys(_CHECKS)
 _DEFAULTS: Final = NewMemory(content="")
 
 
 def parse_recalled(values: Iterable[object]) -> tuple[KnownText, ...]:
-    """What was recalled, as texts, recollections or their facts as mappings, for the gate.
+    """Convert recalled texts, recollections or mappings of their fields for the gate.
 
     Raises:
         InvalidTypeError: for anything else.

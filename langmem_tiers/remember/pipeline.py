@@ -1,4 +1,4 @@
-"""How memories are written: validated, screened, placed and committed, in this order.
+"""The pipeline that writes memories: validate, screen, place and commit, in this order.
 
 The gate screens what a caller stores (`admit`); what is derived from memories or imported is
 trusted as its source is (`remember`). A turn and a reminder take the same steps one by one.
@@ -53,13 +53,13 @@ from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import Write
 
 SAME_KEY: Final = "replaces: what was stored under the same key in this call is not quarantined"
-"""Why something held is not stored."""
+"""The reason why a quarantined memory is not stored."""
 _RUN_LENGTH = 2**14
 """Turns of a run; the number of its first one is a multiple, drawn, so that no two runs touch."""
 _LAST_TURN = _RUN_LENGTH - 5
 """The place of the last turn of a run in it."""
 _LONGEST_PAUSE = timedelta(minutes=30)
-"""What is stored later than this after the last is of another run: our own choice."""
+"""The longest pause within a sequence: our own choice."""
 _MAX_SEQUENCES = 10_000
 """The number of callers' places whose runs are kept in mind."""
 
@@ -76,7 +76,7 @@ class SequenceNumbers:
         self._of: OrderedDict[tuple[Caller, Place], tuple[int, datetime]] = OrderedDict()
 
     def next_turn(self, caller: Caller, place: Place, now: datetime) -> int:
-        """The number of what a caller stores next in a place."""
+        """Give a number to the next memory that a caller stores in a place."""
         with self._lock:
             turn, last = self._of.pop((caller, place), (_LAST_TURN, now))
             turn += 1
@@ -155,7 +155,7 @@ class Pipeline:
     def prepare_writes(
         self, memories: Sequence[NewMemory], context: MemoryContext, spares: Places | None = None
     ) -> Flow[list[Write]]:
-        """What would store memories as they are, judged before or by nobody; see `placed`.
+        """Prepare the writes of memories without the gate; see `place`.
 
         Raises:
             InvalidInputError: for what cannot be stored, or is derived from what is not there.
@@ -166,7 +166,7 @@ class Pipeline:
     # Validate
 
     def to_write(self, memory: NewMemory, context: MemoryContext) -> Write:
-        """What would store a memory that was read, but for what it is derived from.
+        """Build the write of a frozen memory, without its origins.
 
         Raises:
             InvalidInputError: for what cannot be stored.
@@ -183,7 +183,7 @@ class Pipeline:
     def validate(
         self, memories: Sequence[NewMemory], context: MemoryContext
     ) -> Flow[tuple[list[NewMemory], list[Write]]]:
-        """Memories that can be read again, trusted as their source is, and what would store them.
+        """Freeze memories, cap their trust at their source's, and build their writes.
 
         Raises:
             InvalidInputError: for what cannot be stored.
@@ -204,7 +204,7 @@ class Pipeline:
         context: MemoryContext,
         leaving: Mapping[str, str | None] = MappingProxyType({}),
     ) -> Flow[list[Verdict]]:
-        """What the gate says of memories, by what was recalled lately and what is stored.
+        """Judge memories by the gate, with recently recalled and stored texts.
 
         The keys that are `leaving` get another text, with which they are given, or go.
         """
@@ -306,7 +306,7 @@ class Pipeline:
         return Call("repeated", echoes), Call("copies", copies)
 
     def _lasting(self, row: Row, there: Place, wanted: Write) -> KnownText | None:
-        """What is repeated, if it is current, and lasts and is told as far as what is to be stored.
+        """Read the repeated memory if it is current, lives as long and is as shared as the write.
 
         A recall renews what expires, so it lasts as long as another of its life.
         """
@@ -327,7 +327,7 @@ class Pipeline:
     def _reviews(
         self, panel: Panel, candidates: Sequence[NewMemory], long: int
     ) -> Flow[Mapping[int, ReviewResult]]:
-        """What chat models say of those that they are asked about, by place; all at once."""
+        """Ask chat models about the candidates that need it, all at once; results by index."""
         needed = yield from map_off_loop(self.gate.needs_models, long, candidates)
         asked = [at for at, wanted in enumerate(needed) if wanted]
         if not asked:
@@ -345,7 +345,7 @@ class Pipeline:
         context: MemoryContext,
         spares: Places | None = None,
     ) -> Flow[list[Write]]:
-        """Writes with their turns, and derived from what their memories name.
+        """Add turn numbers, origins and capacities to writes.
 
         With `spares` they go where there is room: in a place that is full all but these may go.
 
@@ -403,7 +403,7 @@ class Pipeline:
 def _repeatable_texts(
     memory: NewMemory, lately: tuple[KnownText, ...], new_texts: Mapping[str, str | None]
 ) -> tuple[KnownText, ...]:
-    """What a memory may repeat: what was recalled, but for what is replaced or goes.
+    """List the recalled texts that a memory may repeat, without replaced or deleted ones.
 
     What a person is recorded to have said repeats nothing: that they said it again is evidence. Nor
     does what has a key of its own, unless it comes with what was recalled: who names a key means
@@ -425,7 +425,7 @@ def _repeatable_texts(
 
 
 def apply_verdict(memory: NewMemory, put: Write, verdict: Verdict, gate: Gate) -> Write:
-    """A write that the gate lets pass: how far it is trusted, why it is held, what it repeats."""
+    """Set trust, quarantine and repeated memories of an accepted write."""
     return replace(
         cap_trust(put, verdict.trust, source=memory.source),
         held=verdict.reason if verdict.decision is Decision.QUARANTINE else None,
@@ -439,7 +439,7 @@ def apply_verdict(memory: NewMemory, put: Write, verdict: Verdict, gate: Gate) -
 
 
 def admission_result(verdict: Verdict, put: Write | None, applied: AppliedWrites) -> StoreResult:
-    """What is answered to whoever wanted something stored, once what passed is written."""
+    """Build the result of a judged memory, once the accepted writes are committed."""
     if put is None or verdict.destination is None:
         return verdict_result(verdict)
     done = applied.done.get(put.name)
@@ -459,7 +459,7 @@ def admission_result(verdict: Verdict, put: Write | None, applied: AppliedWrites
 
 
 def unjudged_result(put: Write, applied: AppliedWrites) -> StoreResult:
-    """What is answered of a memory that nobody judged, once it is written."""
+    """Build the result of a memory without a gate, once it is committed."""
     refused, done = applied.refused.get(put.name), applied.done.get(put.name, put)
     if refused is None and put.held and not done.held:
         refused = SAME_KEY
@@ -476,7 +476,7 @@ def unjudged_result(put: Write, applied: AppliedWrites) -> StoreResult:
 
 
 def verdict_result(verdict: Verdict, **changes: object) -> StoreResult:
-    """What is answered of a verdict."""
+    """Build the result of a verdict."""
     review = verdict.review or ReviewResult(consensus_score=None)
     result = StoreResult(
         stored=verdict.stored,

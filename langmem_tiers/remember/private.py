@@ -22,7 +22,7 @@ SECRETS: Final = {
         r"|xox[abprs]-[A-Za-z0-9-]{10,}|AIza[0-9A-Za-z_-]{35})\b"
     ),
 }
-"""What LangChain has no detector for: keys that providers issue, by their own prefixes."""
+"""Patterns that LangChain has no detector for: providers' keys, by their prefixes."""
 _PIECE_LENGTH: Final = 4_000
 """Characters that are looked through at once for what is known; callers' own see all of a text."""
 _OVERLAP: Final = 1_000
@@ -30,7 +30,7 @@ _OVERLAP: Final = 1_000
 
 
 def detectors(*kinds: str, **patterns: str | PIIDetector) -> tuple[Detector, ...]:
-    """Detectors for the gate: LangChain's own by kind, and patterns or functions of one's own.
+    """Make detectors for the gate: LangChain's by kind, and the caller's patterns or functions.
 
     Args:
         kinds: `email`, `credit_card`, `ip`, `mac_address`, `url`, or those of `SECRETS`.
@@ -85,13 +85,13 @@ def _detector(kind: str, detector: str | PIIDetector | None) -> Detector:
 
 
 def _overlapping_pieces(content: str) -> list[tuple[int, str]]:
-    """A text in pieces that overlap, as what is looked for takes longer in longer ones."""
+    """Split a text into overlapping pieces, as detectors are slow on long texts."""
     places = range(0, max(1, len(content) - _OVERLAP), _PIECE_LENGTH - _OVERLAP)
     return [(at, content[at : at + _PIECE_LENGTH]) for at in places]
 
 
 def _without_overlaps(matches: Iterable[Private]) -> Iterator[Private]:
-    """What was found in pieces, without what is only a part of what was found before."""
+    """Drop matches that lie within an earlier match."""
     end = 0
     for match in sorted(matches, key=lambda match: (match.start, -match.end)):
         if match.end > end:

@@ -1,4 +1,4 @@
-"""What is quarantined, and how somebody who looked at it lets it go or does away with it."""
+"""List, release and reject quarantined memories."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class Quarantined:
     memory_type: str
     content: str
     reason: str
-    """What the gate said of it: `instructs: …`."""
+    """The gate's reason: `instructs: …`."""
     source: str
     trust: float
     """In 0…1."""
     created_at: datetime
     quarantined_at: datetime
     id: int
-    """What tells it from others that were stored at the same moment, in their order."""
+    """A number that orders memories stored at the same moment."""
     version: datetime
-    """When it was last written: another text under its key has another."""
+    """The time of its last write: another text under its key has another."""
 
     def __str__(self) -> str:
-        """What it says, who said so, and why it is held."""
+        """Show its key, source, trust, content and reason."""
         text = shorten_line(self.content, LINE_LENGTH)
         key, source = printable_line(self.key), printable_line(self.source)
         return f"{key} ({source}, {self.trust:g}): {text}; {self.reason}"
@@ -59,7 +59,7 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """What became of a quarantined memory that somebody looked at."""
+    """The result of releasing a quarantined memory."""
 
     key: str
     trust: float
@@ -71,7 +71,7 @@ class Released:
 
 
 class Ruling(NamedTuple):
-    """What somebody decided of a quarantined memory."""
+    """A person's decision on a quarantined memory."""
 
     kind: str
     """`released` or `rejected`."""
@@ -86,7 +86,7 @@ def list_quarantined(
     after: Quarantined | None = None,
     own: bool = False,
 ) -> Flow[list[Quarantined]]:
-    """What is quarantined of what a context looks after, oldest first; after another.
+    """List quarantined memories that a context manages, oldest first; after another one.
 
     With `own` it is what a recall there would see, were it released.
     """
@@ -97,7 +97,7 @@ def list_quarantined(
 
 
 def find_quarantined(context: MemoryContext, key: str, moment: Moment) -> Flow[Located]:
-    """The quarantined memory of that key, of what a context looks after.
+    """Find the quarantined memory of a key that a context manages.
 
     Raises:
         InvalidInputError (not_quarantined): if none has it.
@@ -155,7 +155,7 @@ def reject_memory(
     *,
     version: datetime | None = None,
 ) -> Flow[str]:
-    """Delete a quarantined memory; the event that says why.
+    """Delete a quarantined memory, and return the event that records the reason.
 
     Raises:
         InvalidInputError (not_quarantined): if it is not.
@@ -173,7 +173,7 @@ def reject_memory(
 def list_decisions(
     context: MemoryContext, since: Mapping[int, datetime]
 ) -> Flow[dict[int, Ruling]]:
-    """What was decided first of each of these memories since that moment, by their ids.
+    """List the first decision on each of these memories since its moment, by id.
 
     What another project or user keeps is left out.
     """
@@ -215,7 +215,7 @@ def _quarantined_call(
 def _lock_quarantined(
     memory: Located, options: StoreOptions, version: datetime | None
 ) -> Flow[Any]:
-    """The value of what is quarantined, locked; of that version, if one is given."""
+    """Lock a quarantined memory, of a version if one is given, and read its value."""
     lock = lock_call([(*memory.place, memory.key), (memory.place.tenant, "", LOCK)], options)
     held = Call("held", {"tenant": memory.place.tenant, "id": memory.id})
     _, rows = yield Query((lock, held))

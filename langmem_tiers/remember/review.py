@@ -47,7 +47,7 @@ INJECTION: Final = "injection"
 """The reviewer whose word alone holds a memory back. It has no part in the mean beside others: that
 would drown it, and lift what it only finds harmless."""
 ATTACK_BELOW: Final = 5.0
-"""What it gives less than tries to instruct its reader: attacks get 0, and what informs 10."""
+"""The score of `injection` below which a memory counts as an attack: attacks get 0, others 10."""
 OWN: Final = "own"
 """The review of a recall by reviewers' own functions."""
 MODEL: Final = "model"
@@ -55,7 +55,7 @@ MODEL: Final = "model"
 
 
 class Score(NamedTuple):
-    """What a reviewer says of a memory, and why."""
+    """A reviewer's score of a memory, and the reason."""
 
     score: float
     """0…10 for storage, 0…1 for relevance."""
@@ -63,9 +63,9 @@ class Score(NamedTuple):
 
 
 StorageRule: TypeAlias = Callable[[NewMemory], tuple[float, str]]
-"""How much a candidate is worth storing, in 0…10, and why."""
+"""A function that scores a candidate for storage, in 0…10, with a reason."""
 RelevanceRule: TypeAlias = Callable[[str, str], tuple[float, str]]
-"""How well a memory's content (the first) helps with a query, in 0…1, and why."""
+"""A function that scores a content (the first) for a query, in 0…1, with a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Reviewer:
     storage: StorageRule | None = None
     relevance: RelevanceRule | None = None
     storage_question: str | None = None
-    """What a model is asked about storing, in place of the rule: how it comes to its score."""
+    """The question to a model about storage, in place of the rule: how it comes to its score."""
     relevance_question: str | None = None
 
     def __post_init__(self) -> None:
@@ -113,18 +113,18 @@ class Reviewer:
             )
 
     def score_storage(self, candidate: NewMemory) -> Score | str | None:
-        """What its rule says of a candidate, or what was wrong; None if it has no rule."""
+        """Score a candidate by the rule, or name the problem; None without a rule."""
         rule = self.storage
         return None if rule is None else _call_rule(partial(rule, candidate), MAX_SCORE)
 
     def score_relevance(self, content: str, query: str) -> Score | str | None:
-        """What its rule says of a memory for a query, or what was wrong; None if it has none."""
+        """Score a content for a query by the rule, or name the problem; None without a rule."""
         rule = self.relevance
         return None if rule is None else _call_rule(partial(rule, content, query), 1.0)
 
 
 def consensus(answers: Mapping[str, Score | str | None]) -> ReviewResult:
-    """The result of a panel whose members said this: scores, or what was wrong."""
+    """Build a panel's result from its members' scores or problems."""
     scores: dict[str, float] = {}
     reasons: dict[str, str] = {}
     failures: dict[str, str] = {}
@@ -188,7 +188,7 @@ class Reviewers:
         del self._reviewers[name]
 
     def review_storage(self, candidate: NewMemory) -> ReviewResult:
-        """What the members' rules say of a candidate."""
+        """Review a candidate by the members' rules."""
         answers = {}
         for name, reviewer in self._reviewers.items():
             if reviewer.storage is not None:
@@ -196,22 +196,22 @@ class Reviewers:
         return consensus(answers)
 
     def review_relevance(self, content: str, query: str) -> ReviewResult:
-        """What the members' rules say of a memory for a query; scores are in 0…1."""
+        """Review a content for a query by the members' rules; scores are in 0…1."""
         return consensus(
             {reviewer.name: reviewer.score_relevance(content, query) for reviewer in self}
         )
 
     def score_relevance(self, content: str, query: str) -> float:
-        """The mean of `review_relevance`; 0 if no member scores relevance."""
+        """Compute the mean of `review_relevance`; 0 if no member scores relevance."""
         return self.review_relevance(content, query).consensus_score or 0.0
 
     @property
     def score_recalls(self) -> bool:
-        """Whether a member has a function that scores relevance."""
+        """Tell whether a member has a function that scores relevance."""
         return any(reviewer.relevance is not None for reviewer in self)
 
     def __repr__(self) -> str:
-        """The names of its members."""
+        """List the names of its members."""
         return f"Reviewers({', '.join(self._reviewers)})"
 
     def __contains__(self, name: object) -> bool:
@@ -225,7 +225,7 @@ class Reviewers:
 
 
 def default_reviewers() -> Reviewers:
-    """A panel of the three that are specified, two of which score relevance, and `injection`.
+    """Make the panel of the three specified members, two of which score relevance, and `injection`.
 
     What something is worth is for a model to judge, where one is named, or for reviewers of a
     user's own. Without either nobody reviews.
@@ -250,13 +250,13 @@ _DEFAULT: Final = (
 
 
 def injection_reason(review: ReviewResult) -> str | None:
-    """Why it is held back though the mean may be high; None if no attack was seen in it."""
+    """Name the attack for which a memory is quarantined despite its mean; None without one."""
     score = review.agent_scores.get(INJECTION, MAX_SCORE)
     return None if score >= ATTACK_BELOW else f"instructs: {review.reasons[INJECTION]}"
 
 
 def most_relevant(reviews: Sequence[ReviewResult], limit: int) -> list[int]:
-    """The places of the most relevant, best first.
+    """Rank the indexes of the most relevant memories, best first.
 
     As specified, what was reviewed are the best `3 x limit` of a recall, in their order; of
     equal ones the earlier comes first, and one that nobody reviewed comes last.
@@ -270,7 +270,7 @@ def most_relevant(reviews: Sequence[ReviewResult], limit: int) -> list[int]:
 
 
 def _call_rule(rule: Callable[[], object], most: float) -> Score | str:
-    """What a rule says, or what was wrong with it: this is the edge to code that we do not know."""
+    """Call a rule for its score, or name its problem: this is the edge to unknown code."""
     try:
         return checked_score(rule(), most)
     except InvalidInputError as error:
@@ -280,7 +280,7 @@ def _call_rule(rule: Callable[[], object], most: float) -> Score | str:
 
 
 def checked_score(value: object, most: float) -> Score:
-    """A score in 0…most with its reason.
+    """Check a score in 0…most with its reason.
 
     Raises:
         InvalidInputError: for anything else.
@@ -296,14 +296,14 @@ def checked_score(value: object, most: float) -> Score:
 
 
 class ModelScore(BaseModel):
-    """What a model is asked for."""
+    """The answer of a model."""
 
     score: float = Field(description=prompts.REVIEW_SCORE)
     reason: str = Field(description=prompts.REVIEW_REASON)
 
 
 class _ReviewTask(NamedTuple):
-    """What one member is asked about one memory: by a model, or its rule."""
+    """The review of one memory by one member: by a model, or its rule."""
 
     name: str
     rule: Callable[[], Score | str | None]
@@ -318,7 +318,7 @@ class _ReviewTask(NamedTuple):
 
 
 def _messages(prompt: str, question: str | None, shown: str) -> list[BaseMessage] | None:
-    """What a model is told; None where a member has no question for it."""
+    """Build the messages to a model; None if a member has no question for it."""
     if question is None:
         return None
     return [SystemMessage(prompt.format(question=question)), HumanMessage(shown)]
@@ -363,19 +363,19 @@ class Panel:
         self._daemons = DaemonPool(_AT_ONCE)
 
     def call(self, memories: Sequence[NewMemory]) -> list[ReviewResult]:
-        """What the members say of storing each of these."""
+        """Review each of these memories for storage."""
         return self._asked("storage", [*map(self._storage, memories)])
 
     async def acall(self, memories: Sequence[NewMemory]) -> list[ReviewResult]:
-        """What `call` says, awaited."""
+        """Review memories for storage, awaited."""
         return await self._aasked("storage", [*map(self._storage, memories)])
 
     def relevance(self, pairs: Sequence[tuple[str, str]]) -> list[ReviewResult]:
-        """How well each content helps with its query."""
+        """Review each content for its query."""
         return self._asked("relevance", [self._relevance(*pair) for pair in pairs])
 
     async def arelevance(self, pairs: Sequence[tuple[str, str]]) -> list[ReviewResult]:
-        """What `relevance` says, awaited."""
+        """Review each content for its query, awaited."""
         return await self._aasked("relevance", [self._relevance(*pair) for pair in pairs])
 
     def _storage(self, memory: NewMemory) -> list[_ReviewTask]:
@@ -422,7 +422,7 @@ class Panel:
         return await run_async(self._reviews(what, panels, answers))
 
     def _answer(self, asks: Callable[..., Any], task: _ReviewTask) -> Work[Score | ModelError]:
-        """What a model says as one member, or why it says nothing usable."""
+        """Ask a model as one member; an unusable answer is returned as its error."""
         try:
             answer: ModelScore = yield asks(
                 self._model, ModelScore, task.messages or (), task.check
@@ -437,7 +437,7 @@ class Panel:
         panels: Sequence[Sequence[_ReviewTask]],
         answers: Callable[[Sequence[_ReviewTask]], Any],
     ) -> Work[list[ReviewResult]]:
-        """What each panel says, once the requests of its members are answered."""
+        """Build each panel's result from the answers to its members' requests."""
         asked = [task for panel in panels for task in panel if task.messages is not None]
         heard: Sequence[Score | ModelError | None] = yield answers(asked)
         late = f"the model did not answer within {self._seconds[what] or 0:g} s"
@@ -467,7 +467,7 @@ class Panel:
 def _describe_failures(
     asked: Sequence[_ReviewTask], heard: Sequence[Score | ModelError | None], late: str
 ) -> Iterator[str]:
-    """Who failed how, without a word of what was asked or said."""
+    """Describe the failures of members, without any content."""
     for task, answer in zip(asked, heard, strict=True):
         if isinstance(answer, ModelError):
             yield f"{task.name} ({type(answer.__cause__ or answer).__name__})"
@@ -476,7 +476,7 @@ def _describe_failures(
 
 
 def make_rerankers(reviewers: Reviewers, panel: Panel | None) -> Mapping[str, Reranker]:
-    """The reviews that a coordinator can be asked for: `own`, and with a panel also `model`.
+    """Make the rerankers of a coordinator: `own`, and with a panel also `model`.
 
     What nobody scored keeps its place behind what somebody did.
     """

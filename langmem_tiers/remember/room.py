@@ -1,4 +1,4 @@
-"""Room for what comes in where a place holds only so many: the least worth of it goes."""
+"""Evict the memories that are worth least where a place is over its capacity."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DEFAULT_IMPORTANCE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Occupant:
-    """What is known of a memory that may have to go; a row of standing_in_place."""
+    """A memory that may be evicted; a row of standing_in_place."""
 
     key: str
     created_at: datetime
@@ -36,11 +36,11 @@ class Occupant:
     entered: bool = False
     """True if it comes in with the write that needs room."""
     id: int | None = None
-    """Of a memory that stands there."""
+    """The id of a stored memory."""
 
 
 class Located(NamedTuple):
-    """Which memory is meant."""
+    """A memory by its place, key and id."""
 
     place: Place
     key: str
@@ -56,7 +56,7 @@ class Evicted(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Where it was."""
+        """The place of the memory."""
         return self.memory.place
 
 
@@ -64,7 +64,7 @@ P = TypeVar("P", Evicted, Write)
 
 
 def group_by_tenant(items: Iterable[P]) -> list[tuple[str, list[P]]]:
-    """Some things by the tenant of their places, as a statement is of one tenant."""
+    """Group items by the tenant of their places, as a statement is of one tenant."""
     groups: dict[str, list[P]] = {}
     for item in items:
         groups.setdefault(item.place.tenant, []).append(item)
@@ -72,7 +72,7 @@ def group_by_tenant(items: Iterable[P]) -> list[tuple[str, list[P]]]:
 
 
 def worth(memory: Occupant, now: datetime) -> float:
-    """What a memory is worth keeping, in 0…1: half importance, then strength, then freshness."""
+    """Compute the worth of a memory, in 0…1: half importance, then strength, then freshness."""
     importance = _DEFAULT_IMPORTANCE if memory.importance is None else memory.importance
     age = max(timedelta(), now - memory.created_at) / HALF_LIFE
     used = memory.strength / (memory.strength + 1)
@@ -82,7 +82,7 @@ def worth(memory: Occupant, now: datetime) -> float:
 def evictions(
     standing: Sequence[Occupant], surplus: int, most: int, now: datetime
 ) -> list[tuple[str, str]]:
-    """The keys of so many memories that have to go, the least worth first, and why it is they.
+    """Choose the memories to evict, the least worth first: their keys and reasons.
 
     Among memories of equal worth one that stood there goes first, then the older, then the lower
     key: the same memories in any order give the same answer.
@@ -106,12 +106,12 @@ def evictions(
 
 
 def _bounded_places(put: Write) -> list[tuple[Place, Capacity]]:
-    """Return where a write needs room: what is held is not recalled, and needs none."""
+    """List the bounded places of a write; a quarantined one is not recalled, and takes no room."""
     return [] if put.held or put.value is None else [(put.place, room) for room in put.capacities]
 
 
 _Name = tuple[str, bool]
-"""Of an occupant: its key, and whether it came in with the write."""
+"""The name of an occupant: its key, and whether it came in with the write."""
 
 
 class _Evictor:
@@ -226,14 +226,14 @@ def make_room(
 
 
 def _occupant_of(put: Write, now: datetime) -> Occupant:
-    """Return a write as it will stand in its place."""
+    """Turn a write into an occupant of its place."""
     value = json.loads(put.value or "{}").get("importance")
     importance = value if is_number(value) and 0 <= value <= 1 else None
     return Occupant(put.key, now, importance=importance, trust=put.trust, entered=True)
 
 
 def eviction_calls(evicted: Sequence[Evicted], now: datetime) -> list[Call]:
-    """The calls that say what made room and why, once a tenant; the deletions follow."""
+    """Build the calls that record evictions and their reasons, once a tenant; deletions follow."""
     calls = []
     for tenant, mine in group_by_tenant(evicted):
         details = [{"reasons": [eviction.reason], "by": eviction.by} for eviction in mine]
@@ -252,7 +252,7 @@ def record_gone_call(
     details: Sequence[Mapping[str, object]],
     now: datetime,
 ) -> Call:
-    """The call that says why memories are about to be deleted."""
+    """Build the call that records why memories are deleted."""
     return Call(
         "record_gone",
         {

@@ -12,7 +12,7 @@ from langmem_tiers.core.reading import normalise
 from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop, rows_of
 
 FORGOTTEN: Final = "it was forgotten; readmit lets it back"
-"""Why something is refused that comes again."""
+"""The reason why a forgotten text is refused."""
 _SECRET_BYTES: Final = 32
 
 
@@ -24,18 +24,18 @@ class KeyedHashes:
         self._keyed = hmac.new(secret, digestmod=hashlib.sha256)
 
     def of(self, text: str) -> str:
-        """The hash of a text without case, white space and what ends a sentence."""
+        """Hash a text without case, white space and marks at its end."""
         return self.exact(normalise(text))
 
     def exact(self, text: str) -> str:
-        """The hash of a text to the letter."""
+        """Hash a text to the letter."""
         made = self._keyed.copy()
         made.update(text.encode("utf-8", "surrogatepass"))
         return made.hexdigest()
 
 
 def load_hashes(tenant: str) -> Flow[tuple[KeyedHashes, str | None]]:
-    """What makes a tenant's hashes; and a new key, to be kept, where the tenant has none."""
+    """Load the hashes of a tenant, or make them by a new key, which the caller has to keep."""
     rows = yield from rows_of("tombstone_key", tenant=tenant)
     if rows:
         return KeyedHashes(bytes.fromhex(rows[0][0])), None
@@ -44,7 +44,7 @@ def load_hashes(tenant: str) -> Flow[tuple[KeyedHashes, str | None]]:
 
 
 def find_forgotten(tenant: str, contents: Sequence[str]) -> Flow[dict[str, str]]:
-    """Which of these contents were forgotten, each with its hash."""
+    """Find the contents that were forgotten, each with its hash."""
     rows = yield from rows_of("tombstone_key", tenant=tenant)
     if not rows or not contents:
         return {}

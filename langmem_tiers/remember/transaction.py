@@ -1,4 +1,4 @@
-"""What is settled once the keys of writes are locked: what they come from, and what they replace.
+"""Commit writes: lock their keys, limit trust to origins, and refuse unsafe replacements.
 
 A memory is trusted no further than each that it is derived from, as these are at that moment. What
 is thereby trusted too little, or came from what is quarantined, is quarantined as well. What is
@@ -39,43 +39,43 @@ from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import Write, WriteBatch, keys_of
 
 PRIVATE_ORIGIN: Final = "what is a user's own"
-"""What is told of a memory, in place of its key, where everybody reads it."""
+"""The text that stands for the key of another user's memory."""
 
 
 @dataclass(frozen=True)
 class AppliedWrites:
-    """What was written of what was to be."""
+    """The outcome of a commit."""
 
     writes: Sequence[Write] = ()
-    """What was written, as it was: with the trust that it had in the end."""
+    """The committed writes, with their final trust."""
     refused: Mapping[tuple[Place, str], str] = field(default_factory=dict)
-    """What was not, and why."""
+    """The refused writes, with the reasons."""
     evicted: Sequence[room.Evicted] = ()
-    """What made room."""
+    """The evicted memories."""
     new: bool = False
-    """Whether nothing, alive or dead, stood under any of the keys."""
+    """True if nothing, alive or dead, stood under any of the keys."""
 
     @cached_property
     def done(self) -> Mapping[tuple[Place, str], Write]:
-        """What was written, by its place and key."""
+        """Index the committed writes by place and key."""
         return {put.name: put for put in self.writes}
 
 
 class _StoredRow(NamedTuple):
-    """What stands under the key of a write; a row of replaced_by_writes ends with these."""
+    """The stored memory under the key of a write; a row of replaced_by_writes ends with these."""
 
     trust: float
     state: str | None
     reasons: Sequence[str] | None
-    """Why it is quarantined, if it is."""
+    """The reasons of its quarantine, if any."""
     bound: Mapping[str, Any] | None
     """Its value, where it is trusted no further when it is said again."""
     alive: bool
-    """Whether it has not expired."""
+    """True if it has not expired."""
 
 
 class LockedCheck(NamedTuple):
-    """What is looked at once the keys are locked, before anything is written."""
+    """A check under the locks, before anything is written."""
 
     looks: Callable[[Moment], Call]
     judges: Callable[[Sequence[Sequence[Any]]], None]
@@ -83,7 +83,7 @@ class LockedCheck(NamedTuple):
 
 
 def needs_admission(writes: Sequence[Write]) -> bool:
-    """Whether anything is to be looked at once the keys are locked, or said of what was put."""
+    """Tell whether a write needs a check under the locks, or a record of what was put."""
     return any(
         put.sources
         or put.held
@@ -101,7 +101,7 @@ def commit_writes(
     tier: Tier | None = None,
     check: LockedCheck | None = None,
 ) -> Flow[AppliedWrites]:
-    """Put and delete what was checked already, all or nothing; what was written in the end.
+    """Commit checked puts and deletions, all or nothing.
 
     What is quarantined and would replace a memory that is trusted more is left out.
 
@@ -210,7 +210,7 @@ _CHANGING = "{key!r} is itself derived or deleted by this call: derive from it i
 def _admit(
     writes: Sequence[Write], lock: Sequence[Call], moment: Moment, *, sparing: bool = False
 ) -> Flow[AppliedWrites]:
-    """The writes as they are to be carried out; locks the keys first.
+    """Lock the keys, and settle which writes are carried out, and how.
 
     Raises:
         InvalidInputError: if the source that a memory names is gone by now, or came from it; with
@@ -252,7 +252,7 @@ def _admit(
 def _read_locked(
     writes: Sequence[Write], lock: Sequence[Call], moment: Moment
 ) -> Flow[tuple[Mapping[tuple[Place, str], Sequence[OriginRow]], _StoredRows, bool]]:
-    """What each write comes from, what stands under the keys, and whether nothing ever did."""
+    """Read the origins of the writes, the memories under their keys, and whether there are none."""
     pairs = [(put, source) for put in writes for source in put.sources]
     standing = Call("replaced_by_writes", {**keys_of(writes), "alive_at": moment.alive_at})
     calls = [standing]
@@ -279,7 +279,7 @@ def _read_locked(
 def _settle(
     put: Write, origins: Sequence[OriginRow], changing: Container[tuple[Place, str]]
 ) -> Write:
-    """A write that is derived from its origins, without those that it only repeats and cannot have.
+    """Limit a write to its origins, without repeated ones that it cannot be derived from.
 
     It is trusted no further than these either, as long as they are there.
 
@@ -306,7 +306,7 @@ def _settle(
 
 
 def _limit_to_origins(put: Write, origins: Sequence[OriginRow]) -> Write:
-    """A write, trusted no further than what it is derived from."""
+    """Limit the trust of a write to its origins', and quarantine it if that is too low."""
     if not origins:
         return put
     least = min(origins, key=lambda each: each.trust)
@@ -325,7 +325,7 @@ def _limit_to_origins(put: Write, origins: Sequence[OriginRow]) -> Write:
 
 
 def cap_trust(put: Write, trust: float, **fields: object) -> Write:
-    """A put that is trusted no further than this; its value says so."""
+    """Lower the trust of a put, in its value as well."""
     if trust >= put.trust or put.value is None:
         return put
     value = encode_value({**json.loads(put.value), "trust": trust, **fields})
@@ -333,7 +333,7 @@ def cap_trust(put: Write, trust: float, **fields: object) -> Write:
 
 
 def _limit_to_stored(put: Write, there: _StoredRow) -> Write:
-    """A write as it will stand: what says the same is trusted no further, and held as before."""
+    """Limit a write that repeats the stored memory to its trust and its quarantine."""
     if put.value is None or there.bound is None:
         return put
     same = content_of(json.loads(put.value)) == content_of(there.bound)
@@ -347,7 +347,7 @@ def _limit_to_stored(put: Write, there: _StoredRow) -> Write:
 
 
 def _refuse_replacing(put: Write, there: _StoredRow) -> str | None:
-    """Why a write does not replace what stands under its key; None if it does."""
+    """Name the reason why a write may not replace a stored memory; None if it may."""
     if put.value is None or there.state == QUARANTINED:
         return None
     if put.held and there.state == "retracted":
@@ -371,7 +371,7 @@ def _refuse_replacing(put: Write, there: _StoredRow) -> str | None:
 
 
 def _follow_up_calls(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
-    """The calls that say of what was just put what is held, where it is from, and when it is due.
+    """Build the calls that record quarantine, lineage and due times of the puts.
 
     What is held is quarantined once a tenant, and what is intended is to be raised at its time.
     """
@@ -402,7 +402,7 @@ def _quarantine_calls(held: Sequence[Write], now: datetime) -> Iterator[Call]:
 def derive_calls(
     puts: Sequence[Write], now: datetime, event_of: Callable[[Write], str] = lambda _: str(uuid4())
 ) -> Iterator[Call]:
-    """The calls that say what was derived from what, and whether it is suspect; once a tenant."""
+    """Build the calls that record lineage and suspect memories, once a tenant."""
     for tenant, mine in room.group_by_tenant(put for put in puts if put.sources):
         events = {put.name: event_of(put) for put in mine}
         pairs = [(put, place, key) for put in mine for place, key in put.sources]
