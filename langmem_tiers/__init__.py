@@ -144,25 +144,25 @@ else:
 
     def __getattr__(name: str) -> object:
         if name == "__all__":
-            return _offered()
+            return _available_names()
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
-    def _offered() -> list[str]:
-        """What `from langmem_tiers import *` brings: all but names of extras that are not there.
+    def _available_names() -> list[str]:
+        """List the names of `from langmem_tiers import *`, without those of missing extras.
 
-        Who asks for one of those by its name is told which extra it needs.
+        The error for such a name says which extra it needs.
         """
         errors = import_module(f"{__name__}.core.errors")
-        found = []
+        names = []
         for name in _MODULES:
             try:
                 __getattr__(name)
             except errors.MissingExtraError:
                 continue
-            found.append(name)
-        return found
+            names.append(name)
+        return names
 
 
 def __dir__() -> list[str]:
@@ -240,4 +240,4 @@ _MODULES = {
     "create_user_prompt_node": "graph.remind",
     "local_index": "store.store",
 }
-"""Where each name is: its module is imported when the name is asked for."""
+"""The module of each name; it is imported when the name is asked for."""

@@ -108,7 +108,7 @@ class MissingExtraError(TieredMemoryError, ImportError):
 class EmbeddingError(TieredMemoryError):
     """The embedding model raised, or returned the wrong number, size or kind of vectors."""
 
-    said: str = ""
+    model_message: str = ""
     """The message of the model's own error."""
 
     @classmethod
@@ -119,7 +119,7 @@ class EmbeddingError(TieredMemoryError):
             "limits and the connection, then try again",
             code="model_failed",
         )
-        error.said = message
+        error.model_message = message
         return error
 
 

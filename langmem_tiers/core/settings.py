@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # a coordinator's settings are read by programs that load nei
 
 RISE_IMPORTANCE: Final = 0.6
 RISE_ACCESSES: Final = 3
-"""From this importance, or this number of accesses, a short-term memory belongs to its project."""
+"""The least importance, or number of accesses, that makes a short-term memory its project's."""
 
 CONFIG_VARIABLE = "LANGMEM_TIERS_CONFIG"
 """The environment variable that names the YAML file."""

@@ -167,7 +167,7 @@ class QueryVectors(dict[str, PackedVector | None]):
         except EmbeddingError as error:
             if error.code != "model_failed":
                 raise
-            self.failed = error.said
+            self.failed = error.model_message
             _log.warning("recall goes by words alone, as the model fails: %s", self.failed)
 
 

@@ -1,7 +1,7 @@
 """The gate: it decides whether a memory is stored, quarantined or refused, and says why.
 
-It looks at the text alone and at what is handed in with it; what is known already, detectors and
-reviewers come from above. The order: size, trivial texts, echoes and copies, secrets,
+It sees the text alone and what is handed in with it; callers bring known texts, detectors and
+reviewers. The order: size, trivial texts, echoes and copies, secrets,
 instructions and trust, the reviewers, then where it goes.
 
 Trust, in 0…1, is the least of all that speaks about a memory, so it can only fall on the way:
