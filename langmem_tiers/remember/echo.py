@@ -68,19 +68,19 @@ def find_echo(content: str, recalled: Sequence[KnownText]) -> KnownText | None:
     written = _tokens(content)
     folded = _fold_words(written)
     texts = []
-    for known in recalled:
-        if known.content.strip() == content.strip() or (
-            folded and _has_words(known.content, folded)
+    for candidate in recalled:
+        if candidate.content.strip() == content.strip() or (
+            folded and _has_words(candidate.content, folded)
         ):
-            return known
-        texts.append(known.content)
+            return candidate
+        texts.append(candidate.content)
     place = _first_repeated(written, folded, _index_sentences(tuple(texts)))
     return None if place is None else recalled[place]
 
 
 def find_copy(content: str, stored: Sequence[KnownText]) -> KnownText | None:
     """Find the stored text that says all of this already; None if there is none."""
-    return next((known for known in stored if find_echo(content, (known,))), None)
+    return next((candidate for candidate in stored if find_echo(content, (candidate,))), None)
 
 
 def _first_repeated(written: Words, folded: Words, shelf: _SentenceIndex) -> int | None:

@@ -263,8 +263,8 @@ class Pipeline:
         for number, key, value in copies:
             candidate = candidates[at := copied[number - 1]]
             if key != candidate.key:  # a memory may replace itself
-                known = KnownText(content=content_of(value), key=key)
-                candidates[at] = replace(candidate, stored=(*candidate.stored, known))
+                stored_text = KnownText(content=content_of(value), key=key)
+                candidates[at] = replace(candidate, stored=(*candidate.stored, stored_text))
         repeating = [*named]
         for number, *row in repeated:
             at, there = repeating[number - 1], Place(context.root, row[0])
