@@ -26,7 +26,7 @@ from benchmarks.year import END, Event, Year
 from benchmarks.year_replay import Clock, Replay, open_year
 from benchmarks.year_score import Left, Proposals, knowing, score
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
+from langmem_tiers.consolidation.policy import ArchivalPolicy, ConsolidationPolicy
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 
 SEED = 7

@@ -13,7 +13,7 @@ from benchmarks.context_data import DIMS, MADE, Talks, context, tenant_name
 from benchmarks.data import statements
 from benchmarks.databases import Report, create, filling
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.memory.remembering import new_memories
+from langmem_tiers.coordinator.remember import new_memories
 
 _BATCH = 250
 

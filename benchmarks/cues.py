@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from benchmarks.data import records
-from langmem_tiers.remind.triggers import cue_anchors, shows_cue, text_stems
+from langmem_tiers.reminders.triggers import cue_anchors, shows_cue, text_stems
 
 PARTS = (
     "tuned", "held_out", "later", "wide", "wide_held_out", "looser", "newest",

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from benchmarks.data import Record, records
 from benchmarks.failure_families import FAMILIES, HELD_OUT, Failure, Family, Slots
 from benchmarks.tables import Report, Sheet
-from langmem_tiers.learn.signature import signature
+from langmem_tiers.learning.signature import signature
 
 COUNT: Final = 1_000
 SEED: Final = 20

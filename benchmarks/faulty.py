@@ -31,7 +31,7 @@ from pydantic import create_model
 
 from benchmarks.data import records
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.graph.learn import create_outcome_node
+from langmem_tiers.graph.learning import create_outcome_node
 from langmem_tiers.graph.messages import executed_calls
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 

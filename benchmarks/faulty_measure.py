@@ -26,7 +26,7 @@ from benchmarks.faulty import (
     tiered,
 )
 from langmem_tiers import LocalEmbeddings, TieredStore, local_index
-from langmem_tiers.learn.reflexion import Reflexion
+from langmem_tiers.learning.reflexion import Reflexion
 
 NONE, SIGNATURES, SIMILARITY, PEER = ("no memory", "signatures", "similarity", "PostgresStore")
 WAYS = (NONE, SIGNATURES, SIMILARITY, PEER)

@@ -31,8 +31,8 @@ from benchmarks.recall_data import ASKED, History, Question, Style
 from benchmarks.recall_system import Evidence, evidence_of
 from langmem_tiers import MemoryContext, MemoryCoordinator
 from langmem_tiers.core.values import content_of
-from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.means import clamp_logit, is_mostly_unknown, tokenize_sentences
+from langmem_tiers.postgres.offline_embeddings import OfflineEmbeddings
+from langmem_tiers.recall.message_intent import clamp_logit, is_mostly_unknown, tokenize_sentences
 from langmem_tiers.recall.ranking import HELP_FEATURES, help_features
 
 FREE = frozenset(["known_name", "memories", "digits"])

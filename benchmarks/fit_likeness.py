@@ -28,9 +28,9 @@ from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, carried, hands
 from benchmarks.ordinary import KINDS, ordinary
 from langmem_tiers.core import linear_model
 from langmem_tiers.core.memory import Source
-from langmem_tiers.core.reading import BIAS, words
-from langmem_tiers.remember import instructs
-from langmem_tiers.remember.instructs import (
+from langmem_tiers.core.texts import BIAS, words
+from langmem_tiers.remember import injection
+from langmem_tiers.remember.injection import (
     Weights,
     decode_disguises,
     find_concealment,
@@ -228,7 +228,7 @@ def fitted(
 def found_with(weights: Weights, several: Iterable[str]) -> list[bool]:
     """Whether the gate finds that each text of a page instructs, were these what ships."""
     instructions_in.cache_clear()
-    with patch.object(instructs, "load_weights", lambda: weights):
+    with patch.object(injection, "load_weights", lambda: weights):
         found = [bool(instructions_in(text, Source.WEB)) for text in several]
     instructions_in.cache_clear()
     return found

@@ -29,8 +29,8 @@ import langmem_tiers
 from benchmarks.data import Record, records
 from benchmarks.fit_likeness import Matrix, fitted
 from langmem_tiers.core import linear_model
-from langmem_tiers.core.reading import BIAS, tokens
-from langmem_tiers.recall.means import (
+from langmem_tiers.core.texts import BIAS, tokens
+from langmem_tiers.recall.message_intent import (
     MessageIntent,
     sentence_features,
     tokenize_sentence,
@@ -233,7 +233,7 @@ def main(*, write: Annotated[bool, typer.Option(help="Write what ships.")] = Fal
         names = {name for one in columns for name in one}
         rows = {name: [one.get(name, 0.0) for one in columns] for name in names}
         kept = {name: row for name, row in rows.items() if name in known or _counts(row)}
-        linear_model.write_weights(_WHERE, "means", kept)
+        linear_model.write_weights(_WHERE, "message_intent", kept)
         console.print(f"{len(kept):,} weights of {len(several):,} messages: means")
 
 

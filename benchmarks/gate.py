@@ -17,7 +17,7 @@ from rich.table import Table
 from benchmarks.gate_corpus import ECHO_HALVES, HALVES, OBLIQUE, Half, Sample
 from benchmarks.gate_left_out import print_left_out
 from langmem_tiers.remember.gate import Decision, Gate, Verdict
-from langmem_tiers.remember.new import KnownText, NewMemory
+from langmem_tiers.remember.new_memory import KnownText, NewMemory
 
 Recalled = Callable[[Sample], bool]
 

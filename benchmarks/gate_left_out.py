@@ -24,8 +24,8 @@ from benchmarks.fit_likeness import (
     texts,
 )
 from benchmarks.gate_corpus import DIRECT, carried
-from langmem_tiers.remember import instructs
-from langmem_tiers.remember.instructs import (
+from langmem_tiers.remember import injection
+from langmem_tiers.remember.injection import (
     HELD_FROM,
     decode_disguises,
     injection_likeness,
@@ -77,7 +77,7 @@ def left_out(rows: Sequence[Row], of: Callable[[Text], str]) -> list[Judged]:
 
 
 def _judged(several: Iterable[Text], weights: Mapping[str, float]) -> Iterator[Judged]:
-    with patch.object(instructs, "load_weights", lambda: weights):
+    with patch.object(injection, "load_weights", lambda: weights):
         for one in several:
             readings = (undisguise(one.text), *decode_disguises(one.text))
             yield Judged(one, max(injection_likeness(each).score for each in readings))

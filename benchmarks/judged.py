@@ -16,11 +16,11 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from benchmarks.data import records
 from benchmarks.fit import EMBEDDINGS
-from langmem_tiers.core.reading import normalise
+from langmem_tiers.core.texts import normalise
 from langmem_tiers.graph.messages import failed_attempts
-from langmem_tiers.learn.outcome import unused_memories
-from langmem_tiers.learn.promote import MOST_SIMILAR
-from langmem_tiers.learn.promotion_rules import SPECIFIED
+from langmem_tiers.learning.outcome import unused_memories
+from langmem_tiers.learning.promote import MOST_SIMILAR
+from langmem_tiers.learning.promotion_policy import SPECIFIED
 
 
 def pairs() -> Iterator[str]:

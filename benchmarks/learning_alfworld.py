@@ -11,8 +11,8 @@ from benchmarks.databases import create
 from benchmarks.learning_data import WINDOW, Trial, parts
 from benchmarks.recall_system import Clock
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, local_index
-from langmem_tiers.learn.moves import Explanation
-from langmem_tiers.learn.promotion_rules import BETA, SPECIFIED, PromotionPolicy
+from langmem_tiers.learning.moves import Explanation
+from langmem_tiers.learning.promotion_policy import BETA, SPECIFIED, PromotionPolicy
 
 AS_LOGGED, AS_RUN = REPLAYS = ("as logged", "as run")
 POLICIES = {

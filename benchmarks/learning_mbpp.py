@@ -12,7 +12,7 @@ from benchmarks.learning_data import Programming, programming
 from benchmarks.recall_data import History, Memory, Question
 from benchmarks.recall_peers import Bm25, peer
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, local_index
-from langmem_tiers.learn.reflexion import Reflexion
+from langmem_tiers.learning.reflexion import Reflexion
 
 OURS, ONLY_LESSONS = "get_context", 'get_context, memory_types=["reflexion"]'
 BM25, DENSE = "BM25", "PostgresStore.search"

@@ -28,7 +28,7 @@ from benchmarks.databases import create
 from benchmarks.learning_data import Programming, programming
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, local_index
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
-from langmem_tiers.learn.signature import signature
+from langmem_tiers.learning.signature import signature
 
 MBPP, RECORDED, ONE_TOOL = SETS = ("MBPP-Python", "recorded", "recorded, all in one tool")
 NODE, CONTEXT = WAYS = ("recall node", "get_context")

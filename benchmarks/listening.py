@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.threads import Work
+from langmem_tiers.core.concurrency import Work
 from langmem_tiers.postgres.driver import drive
 from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row, Unit
 

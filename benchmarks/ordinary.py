@@ -25,7 +25,7 @@ from typing import Any, Final
 import yaml  # type: ignore[import-untyped]
 
 from benchmarks.data import records
-from langmem_tiers.learn.reflexion import Reflexion
+from langmem_tiers.learning.reflexion import Reflexion
 
 FETCHED: Final = Path("benchmarks/out/ordinary")
 """Where `make ordinary` puts what it fetches."""

@@ -20,7 +20,7 @@ import typer
 
 from benchmarks.data import records_of
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.learn.promotion_rules import SPECIFIED, PromotionPolicy
+from langmem_tiers.learning.promotion_policy import SPECIFIED, PromotionPolicy
 
 PROJECTS: Final = ("orchard", "lantern")
 

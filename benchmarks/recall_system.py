@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 from benchmarks.listening import Overheard
 from benchmarks.recall_data import History, Question
 from langmem_tiers import LocalEmbeddings, MemoryContext, MemoryCoordinator
+from langmem_tiers.coordinator.base import word_vectors
+from langmem_tiers.coordinator.remember import new_memories
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.values import small_talk_chance
 from langmem_tiers.core.vectors import Distance
-from langmem_tiers.memory.base import word_vectors
-from langmem_tiers.memory.remembering import new_memories
-from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.matching import (
+from langmem_tiers.postgres.offline_embeddings import OfflineEmbeddings
+from langmem_tiers.recall.question import TALKS, read_question
+from langmem_tiers.recall.question import Question as Reading
+from langmem_tiers.recall.scoring import (
     FEATURES,
     Candidate,
     SearchFacts,
@@ -30,8 +32,6 @@ from langmem_tiers.recall.matching import (
     score_candidates,
     word_similarities,
 )
-from langmem_tiers.recall.question import TALKS, read_question
-from langmem_tiers.recall.question import Question as Reading
 
 Floats = NDArray[np.float64]
 

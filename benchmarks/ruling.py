@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from langmem_tiers.consolidate.models import (
+from langmem_tiers.consolidation.judges import (
     Judge,
     JudgedPair,
     Judgement,
@@ -24,8 +24,8 @@ from langmem_tiers.consolidate.models import (
     SummedUp,
 )
 from langmem_tiers.core.prompts import JUDGE_CONTRADICTS
-from langmem_tiers.core.reading import normalise
-from langmem_tiers.learn.general import General
+from langmem_tiers.core.texts import normalise
+from langmem_tiers.learning.generalise import General
 
 Says = Callable[[PairQuestion, str, str], bool]
 """Whether a question about an older text and a newer one is answered with yes."""

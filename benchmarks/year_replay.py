@@ -19,8 +19,8 @@ from langgraph.store.base import GetOp
 
 from benchmarks.year import END, NOTE_TTL, START, Event, Year
 from langmem_tiers import MemoryContext, MemoryCoordinator, Recollection, TieredStore
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.report import VERDICTS, Counts
+from langmem_tiers.consolidation.policy import ConsolidationPolicy
+from langmem_tiers.consolidation.report import VERDICTS, Counts
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.store.store import local_index

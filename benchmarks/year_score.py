@@ -14,8 +14,8 @@ from benchmarks.data import statements
 from benchmarks.ruling import Says
 from benchmarks.year import Truth, Year
 from benchmarks.year_replay import Story
-from langmem_tiers.consolidate.models import PairQuestion
-from langmem_tiers.core.reading import normalise
+from langmem_tiers.consolidation.judges import PairQuestion
+from langmem_tiers.core.texts import normalise
 
 Pairs = set[tuple[str, str]]
 """What went or was proposed, and the memory by which."""

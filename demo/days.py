@@ -18,7 +18,7 @@ from demo.agent import (
 from demo.agent import State as Run
 from demo.tasks import Task, tasks
 from langmem_tiers import MemoryContext, TieredStore
-from langmem_tiers.learn.signature import signature
+from langmem_tiers.learning.signature import signature
 
 TENANT = "acme"
 DAYS = 9

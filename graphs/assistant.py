@@ -64,7 +64,7 @@ from langmem_tiers import (
     create_user_prompt_node,
 )
 from langmem_tiers.core.prompts import RECALLED_TAIL, REMINDERS_HEAD
-from langmem_tiers.recall.fence import with_recalled
+from langmem_tiers.recall.prompt_text import with_recalled
 
 INSTRUCTIONS = """\
 You are a helpful assistant. Use what you recall where it answers the user, and say so when you do \

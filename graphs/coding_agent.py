@@ -46,7 +46,7 @@ from langmem_tiers import (
     create_outcome_node,
     create_recall_node,
 )
-from langmem_tiers.recall.fence import with_recalled
+from langmem_tiers.recall.prompt_text import with_recalled
 
 INSTRUCTIONS = """\
 You are a programmer. Solve the task by running Python, and print what you find out. Where a \

@@ -4,12 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from langmem_tiers.consolidate.policy import (
+    from langmem_tiers.consolidation.policy import (
         ArchivalPolicy,
         ConsolidationPolicy,
         ConsolidationSchedule,
     )
-    from langmem_tiers.consolidate.report import ConsolidationReport
+    from langmem_tiers.consolidation.report import ConsolidationReport
+    from langmem_tiers.coordinator.buffer import WorkingMemoryBuffer
+    from langmem_tiers.coordinator.coordinator import MemoryCoordinator
+    from langmem_tiers.coordinator.hooks import MemoryHooks
+    from langmem_tiers.coordinator.short_term import ShortTermState
     from langmem_tiers.core.config import Audit, Bounds
     from langmem_tiers.core.context import MemoryContext
     from langmem_tiers.core.errors import TieredMemoryError
@@ -17,8 +21,11 @@ if TYPE_CHECKING:
     from langmem_tiers.core.settings import CoordinatorSettings, OrchestratorSettings
     from langmem_tiers.core.types import MemoryType, MemoryTypes
     from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
-    from langmem_tiers.graph.context_tools import create_manage_reminder_tool
-    from langmem_tiers.graph.learn import (
+    from langmem_tiers.graph.langmem_tools import (
+        create_manage_memory_tool,
+        create_search_memory_tool,
+    )
+    from langmem_tiers.graph.learning import (
         ToolLessons,
         ToolReminders,
         create_evolution_node,
@@ -27,10 +34,11 @@ if TYPE_CHECKING:
         create_reflexion_node,
         create_skill_node,
     )
+    from langmem_tiers.graph.memory_tools import create_manage_reminder_tool
     from langmem_tiers.graph.middleware import TieredMemoryMiddleware
     from langmem_tiers.graph.recall import MemoryState, TieredMemoryRetriever, create_recall_node
     from langmem_tiers.graph.remember import create_remember_node
-    from langmem_tiers.graph.remind import (
+    from langmem_tiers.graph.reminders import (
         HookState,
         create_acknowledge_node,
         create_completed_task_node,
@@ -40,10 +48,6 @@ if TYPE_CHECKING:
         create_user_prompt_node,
     )
     from langmem_tiers.graph.review import create_review_node
-    from langmem_tiers.graph.tools import (
-        create_manage_memory_tool,
-        create_search_memory_tool,
-    )
     from langmem_tiers.graph.turn import (
         ToolClock,
         create_assemble_node,
@@ -51,18 +55,14 @@ if TYPE_CHECKING:
         create_tool_tracking_node,
     )
     from langmem_tiers.graph.worker import ConsolidationWorker
-    from langmem_tiers.learn.promotion_rules import PromotionPolicy
-    from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion
-    from langmem_tiers.memory.buffer import WorkingMemoryBuffer
-    from langmem_tiers.memory.coordinator import MemoryCoordinator
-    from langmem_tiers.memory.hooks import MemoryHooks
-    from langmem_tiers.memory.short_term import ShortTermState
+    from langmem_tiers.learning.promotion_policy import PromotionPolicy
+    from langmem_tiers.learning.reflexion import FailedAttempt, Reflexion
     from langmem_tiers.postgres.embedded import EmbeddedPostgres
     from langmem_tiers.postgres.embeddings import LocalEmbeddings
     from langmem_tiers.remember.gate import GatePolicy, TrustPolicy
     from langmem_tiers.remember.review import Reviewer
-    from langmem_tiers.remind.intentions import Reminder
-    from langmem_tiers.remind.triggers import At, BeforeTool, If, When
+    from langmem_tiers.reminders.intentions import Reminder
+    from langmem_tiers.reminders.triggers import At, BeforeTool, If, When
     from langmem_tiers.store.store import TieredStore, local_index
     from langmem_tiers.turn.layout import PERSONA, Fragment
     from langmem_tiers.turn.orchestrator import MemoryOrchestrator
@@ -170,27 +170,27 @@ def __dir__() -> list[str]:
 
 
 _MODULES = {
-    "ArchivalPolicy": "consolidate.policy",
-    "At": "remind.triggers",
-    "BeforeTool": "remind.triggers",
+    "ArchivalPolicy": "consolidation.policy",
+    "At": "reminders.triggers",
+    "BeforeTool": "reminders.triggers",
     "Audit": "core.config",
     "Bounds": "core.config",
     "Budget": "turn.trace",
-    "ConsolidationPolicy": "consolidate.policy",
-    "ConsolidationReport": "consolidate.report",
-    "ConsolidationSchedule": "consolidate.policy",
+    "ConsolidationPolicy": "consolidation.policy",
+    "ConsolidationReport": "consolidation.report",
+    "ConsolidationSchedule": "consolidation.policy",
     "ConsolidationWorker": "graph.worker",
     "CoordinatorSettings": "core.settings",
     "EmbeddedPostgres": "postgres.embedded",
-    "FailedAttempt": "learn.reflexion",
+    "FailedAttempt": "learning.reflexion",
     "Fragment": "turn.layout",
     "GatePolicy": "remember.gate",
-    "HookState": "graph.remind",
-    "If": "remind.triggers",
+    "HookState": "graph.reminders",
+    "If": "reminders.triggers",
     "LocalEmbeddings": "postgres.embeddings",
     "MemoryContext": "core.context",
-    "MemoryCoordinator": "memory.coordinator",
-    "MemoryHooks": "memory.hooks",
+    "MemoryCoordinator": "coordinator.coordinator",
+    "MemoryHooks": "coordinator.hooks",
     "MemoryOrchestrator": "turn.orchestrator",
     "MemoryState": "graph.recall",
     "MemoryType": "core.types",
@@ -198,12 +198,12 @@ _MODULES = {
     "OrchestratorSettings": "core.settings",
     "PERSONA": "turn.layout",
     "Persona": "turn.persona",
-    "PromotionPolicy": "learn.promotion_rules",
+    "PromotionPolicy": "learning.promotion_policy",
     "Recollection": "core.memory",
-    "Reflexion": "learn.reflexion",
-    "Reminder": "remind.intentions",
+    "Reflexion": "learning.reflexion",
+    "Reminder": "reminders.intentions",
     "Reviewer": "remember.review",
-    "ShortTermState": "memory.short_term",
+    "ShortTermState": "coordinator.short_term",
     "StoreResult": "core.memory",
     "Tier": "core.memory",
     "TieredMemoryError": "core.errors",
@@ -211,33 +211,33 @@ _MODULES = {
     "TieredMemoryRetriever": "graph.recall",
     "TieredStore": "store.store",
     "ToolClock": "graph.turn",
-    "ToolLessons": "graph.learn",
-    "ToolReminders": "graph.learn",
+    "ToolLessons": "graph.learning",
+    "ToolReminders": "graph.learning",
     "TrustPolicy": "remember.gate",
-    "When": "remind.triggers",
-    "WorkingMemoryBuffer": "memory.buffer",
+    "When": "reminders.triggers",
+    "WorkingMemoryBuffer": "coordinator.buffer",
     "consolidation_due": "graph.consolidation",
-    "create_acknowledge_node": "graph.remind",
+    "create_acknowledge_node": "graph.reminders",
     "create_assemble_node": "graph.turn",
     "create_commit_node": "graph.turn",
-    "create_manage_reminder_tool": "graph.context_tools",
-    "create_completed_task_node": "graph.remind",
+    "create_manage_reminder_tool": "graph.memory_tools",
+    "create_completed_task_node": "graph.reminders",
     "create_consolidation_graph": "graph.consolidation",
-    "create_evolution_node": "graph.learn",
-    "create_manage_memory_tool": "graph.tools",
-    "create_outcome_node": "graph.learn",
-    "create_promotion_node": "graph.learn",
+    "create_evolution_node": "graph.learning",
+    "create_manage_memory_tool": "graph.langmem_tools",
+    "create_outcome_node": "graph.learning",
+    "create_promotion_node": "graph.learning",
     "create_recall_node": "graph.recall",
-    "create_reflexion_node": "graph.learn",
+    "create_reflexion_node": "graph.learning",
     "create_remember_node": "graph.remember",
-    "create_reminder_node": "graph.remind",
+    "create_reminder_node": "graph.reminders",
     "create_review_node": "graph.review",
-    "create_search_memory_tool": "graph.tools",
-    "create_session_end_node": "graph.remind",
-    "create_session_start_node": "graph.remind",
-    "create_skill_node": "graph.learn",
+    "create_search_memory_tool": "graph.langmem_tools",
+    "create_session_end_node": "graph.reminders",
+    "create_session_start_node": "graph.reminders",
+    "create_skill_node": "graph.learning",
     "create_tool_tracking_node": "graph.turn",
-    "create_user_prompt_node": "graph.remind",
+    "create_user_prompt_node": "graph.reminders",
     "local_index": "store.store",
 }
 """The module of each name; it is imported when the name is asked for."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.filesize import decimal
 
-from langmem_tiers.cli import keeping, terminal, worker
+from langmem_tiers.cli import maintenance, terminal, worker
 from langmem_tiers.cli.terminal import (
     DEFAULT_MODEL,
     DEFAULT_URL,
@@ -121,11 +121,11 @@ def import_file(
     The command recognises an export of a tenant by its contents, and imports all of it.
     """
     open_store = partial(terminal.open_store, url, model, lexical=lexical)
-    if keeping.is_export(file):
+    if maintenance.is_export(file):
         for name, value in (("format", format), ("user", user), ("strict", strict)):
             if value:
                 raise InvalidInputError(f"--{name} is for other files than an export: leave it out")
-        keeping.import_export(
+        maintenance.import_export(
             file, open_store, tenant=tenant, source=source, readmit=readmit, as_json=as_json
         )
         return
@@ -304,13 +304,13 @@ def stats(
 
 
 for _command in (
-    keeping.export,
-    keeping.archive,
-    keeping.restore,
-    keeping.forget,
-    keeping.quarantine,
+    maintenance.export,
+    maintenance.archive,
+    maintenance.restore,
+    maintenance.forget,
+    maintenance.quarantine,
     worker.worker,
-    keeping.doctor,
+    maintenance.doctor,
 ):
     app.command(cls=Command)(_command)
-app.add_typer(keeping.audit, name="audit")
+app.add_typer(maintenance.audit, name="audit")

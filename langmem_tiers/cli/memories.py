@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from langmem_tiers.coordinator.base import MAX_LIMIT
+from langmem_tiers.coordinator.coordinator import MemoryCoordinator
 from langmem_tiers.core.context import ABSENT, MemoryContext, name_of_label
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.values import batches
 from langmem_tiers.importers import BadRecord, Record
 from langmem_tiers.interop import BATCH, store_imported
-from langmem_tiers.memory.base import MAX_LIMIT
-from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import with_deadline_for
 from langmem_tiers.recall.ranking import resolve_profile
 from langmem_tiers.store.store import TieredStore

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from langmem_tiers.core import reading
+from langmem_tiers.core import texts
 from langmem_tiers.core.errors import TieredMemoryError
 
 if TYPE_CHECKING:
@@ -198,14 +198,14 @@ def make_printable(text: object) -> str:
 
 
 def _replace_unprintable(text: str, replacement: Callable[[str], str]) -> str:
-    return reading.UNPRINTABLE.sub(
+    return texts.UNPRINTABLE.sub(
         lambda match: match[0] if match[0] in _PRINTED_CONTROLS else replacement(match[0]), text
     )
 
 
 def print_note(message: str, style: str | None = None) -> None:
     """Print one line on standard error."""
-    console(stderr=True).print(reading.printable_line(message), style=style, soft_wrap=True)
+    console(stderr=True).print(texts.printable_line(message), style=style, soft_wrap=True)
 
 
 def print_error(message: str) -> None:

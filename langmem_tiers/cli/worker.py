@@ -21,7 +21,7 @@ from langmem_tiers.cli.terminal import (
     flag,
     option,
 )
-from langmem_tiers.consolidate.policy import (
+from langmem_tiers.consolidation.policy import (
     ArchivalPolicy,
     ConsolidationPolicy,
     ConsolidationSchedule,
@@ -113,8 +113,8 @@ def open_checkpointer(url: str) -> Iterator[PostgresSaver]:
             "this needs LangGraph and its checkpointer on Postgres: "
             'pip install "langmem-tiers[worker]"'
         ) from error
+    from langmem_tiers.postgres.connection_config import checkpointer_pool
     from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
-    from langmem_tiers.postgres.target import checkpointer_pool
 
     with ExitStack() as stack:
         if is_embedded_url(url):

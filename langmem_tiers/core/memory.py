@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.checks import MAX_NAMESPACE_BYTES, utf8_bytes
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.reading import LINE_LENGTH, printable_line, shorten_line
+from langmem_tiers.core.texts import LINE_LENGTH, printable_line, shorten_line
 
 
 class Tier(StrEnum):

@@ -15,14 +15,14 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from langmem_tiers.consolidate.archive import ArchivedMemory, ArchiveFile, ArchiveStorage
-from langmem_tiers.consolidate.lease import thread_name
+from langmem_tiers.consolidation.archive import ArchivedMemory, ArchiveFile, ArchiveStorage
+from langmem_tiers.consolidation.lease import thread_name
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import Place, decode_namespace
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.passages import Passages, Subject, first_word, sentences, words_of
-from langmem_tiers.forget.places import PLACES, MemoryRow, Scrubber, filter_rows
+from langmem_tiers.forget.text_places import PLACES, MemoryRow, Scrubber, filter_rows
 from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop
 
 ForgetKind = Literal["key", "user", "subject", "tenant"]

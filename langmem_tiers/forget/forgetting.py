@@ -19,17 +19,17 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.consolidate.archive import (
+from langmem_tiers.consolidation.archive import (
     ArchiveFile,
     ArchiveStorage,
     WrittenFile,
     list_archives,
 )
-from langmem_tiers.consolidate.lease import thread_name
+from langmem_tiers.consolidation.lease import thread_name
 from langmem_tiers.core.errors import ConflictError, FileError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import decode_namespace
 from langmem_tiers.core.values import content_of
-from langmem_tiers.forget import parts
+from langmem_tiers.forget import unfinished_exports
 from langmem_tiers.forget.find import (
     EARLIER,
     ForgetRequest,
@@ -46,14 +46,6 @@ from langmem_tiers.forget.passages import (
     strip_accents,
     words_of,
 )
-from langmem_tiers.forget.places import (
-    PLACES,
-    IntentionRow,
-    MemoryRow,
-    Scrubber,
-    TextPlace,
-    filter_rows,
-)
 from langmem_tiers.forget.receipt import (
     ForgetPlan,
     ForgetReceipt,
@@ -61,6 +53,14 @@ from langmem_tiers.forget.receipt import (
     PlannedMemory,
     PlannedThread,
     nonzero_counts,
+)
+from langmem_tiers.forget.text_places import (
+    PLACES,
+    IntentionRow,
+    MemoryRow,
+    Scrubber,
+    TextPlace,
+    filter_rows,
 )
 from langmem_tiers.postgres.flow import (
     Ask,
@@ -120,7 +120,7 @@ def plan_forgetting(request: ForgetRequest) -> Flow[ForgetPlan]:
     rows = yield from rows_of("forgettings", tenant=tenant, asked=key.asked)
     request = _add_earlier(request, _latest_receipt(rows, key))
     files = yield from list_archives(tenant)
-    unfinished = tuple(map(str, (yield from parts.list_unfinished(tenant))))
+    unfinished = tuple(map(str, (yield from unfinished_exports.list_unfinished(tenant))))
     if request.kind == "tenant":
         return replace((yield from _plan_of_tenant(request, files)), unfinished=unfinished)
     scope = yield from find_scope(request, (yield from read_files(files, request.files)))
@@ -231,7 +231,7 @@ def run_forgetting(request: ForgetRequest) -> Flow[ForgetReceipt]:
         InvalidInputError: if a key means nothing, now and before.
     """
     key = yield from _load_key(request)
-    elsewhere = tuple(map(str, (yield from parts.remove_unfinished(request.tenant))))
+    elsewhere = tuple(map(str, (yield from unfinished_exports.remove_unfinished(request.tenant))))
     earlier = yield from _finish_removals(request, key)
     request = _add_earlier(request, earlier)
     forgetting = _forget_tenant if request.kind == "tenant" else _forget

@@ -15,7 +15,7 @@ from unicodedata import combining, normalize
 
 from langmem_tiers.core.context import name_of_label
 from langmem_tiers.core.memory import decode_namespace
-from langmem_tiers.core.reading import separate_characters, split_sentences
+from langmem_tiers.core.texts import separate_characters, split_sentences
 
 FORGOTTEN_HERE: Final = "(forgotten)"
 """The replacement of a forgotten text."""

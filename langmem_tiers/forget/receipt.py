@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple, Self, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from langmem_tiers.consolidate.archive import ArchiveStorage, list_archives
+from langmem_tiers.consolidation.archive import ArchiveStorage, list_archives
 from langmem_tiers.core.checks import checked_mapping
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, short
-from langmem_tiers.core.reading import printable_line
+from langmem_tiers.core.texts import printable_line
 from langmem_tiers.core.values import content_of
-from langmem_tiers.forget import parts
+from langmem_tiers.forget import unfinished_exports
 from langmem_tiers.forget.find import FileLines, ForgetKind, read_files, row_of_line
 from langmem_tiers.forget.passages import (
     is_distinctive,
@@ -27,7 +27,7 @@ from langmem_tiers.forget.passages import (
     word_runs,
     words_of,
 )
-from langmem_tiers.forget.places import PLACES, MemoryRow, RecallRow, TextPlace, filter_rows
+from langmem_tiers.forget.text_places import PLACES, MemoryRow, RecallRow, TextPlace, filter_rows
 from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop, rows_of
 from langmem_tiers.remember.tombstones import KeyedHashes, load_hashes
 
@@ -284,7 +284,7 @@ def verify_receipt(
     yield from _check_unchanged(receipt)
     traces = [
         RemainingTrace("unfinished export", str(part), "it may hold what was forgotten")
-        for part in (yield from parts.list_unfinished(tenant))
+        for part in (yield from unfinished_exports.list_unfinished(tenant))
     ]
     for url in receipt.files:
         if (yield from off_loop(partial(files().exists, url), sys.maxsize)):

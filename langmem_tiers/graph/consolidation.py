@@ -21,15 +21,15 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Checkpointer, RetryPolicy, Send
 from typing_extensions import TypedDict
 
-from langmem_tiers.consolidate import archive, cycle, lease, models
-from langmem_tiers.consolidate.policy import (
+from langmem_tiers.consolidation import archive, cycle, judges, lease
+from langmem_tiers.consolidation.policy import (
     BY_TIME,
     ConsolidationPolicy,
     ConsolidationSchedule,
     due_reason,
 )
-from langmem_tiers.consolidate.report import VERDICTS, Counts, add_counts, total
-from langmem_tiers.consolidate.steps import (
+from langmem_tiers.consolidation.report import VERDICTS, Counts, add_counts, total
+from langmem_tiers.consolidation.steps import (
     Cycle,
     CycleStep,
     Proposal,
@@ -38,14 +38,14 @@ from langmem_tiers.consolidate.steps import (
     combine_proposals,
     note_cycle,
 )
-from langmem_tiers.core import checks, errors, structured
+from langmem_tiers.core import chat_models, checks, errors
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import short
 from langmem_tiers.core.memory import Moment, Place, Tier, encode_namespace
-from langmem_tiers.graph.node import NodeConfig, Scope, both_forms, checked_store, invoke
-from langmem_tiers.learn.general import generaliser_of
+from langmem_tiers.graph.runtime import NodeConfig, Scope, both_forms, checked_store, invoke
+from langmem_tiers.learning.generalise import generaliser_of
 from langmem_tiers.postgres.flow import Flow, with_deadline_for
-from langmem_tiers.remember.new import checked_text
+from langmem_tiers.remember.new_memory import checked_text
 from langmem_tiers.store.store import TieredStore
 
 T = TypeVar("T")
@@ -550,15 +550,15 @@ def _cycle_steps(
     policy = checks.checked_instance(chosen, ConsolidationPolicy, "policy")
     asked_of: Any = {}
     if policy.archive is not None:
-        from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
+        from langmem_tiers.consolidation.archive_files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
 
         asked_of["archive_step"] = archive.Archive(policy.archive, ArchiveFiles())
     if model is not None:
-        structured.checked_model(model)
+        chat_models.checked_model(model)
         asked_of |= {
             "generaliser": generaliser_of(model),
-            "judge": models.judge_of(model),
-            "summariser": models.summariser_of(model),
+            "judge": judges.judge_of(model),
+            "summariser": judges.summariser_of(model),
         }
     return {step.name: step for step in cycle.steps(policy, **asked_of)}
 

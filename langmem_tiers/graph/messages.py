@@ -22,20 +22,20 @@ from langchain_core.tracers.context import register_configure_hook
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from langmem_tiers.core import checks, errors, memory, reading, settings
+from langmem_tiers.agent_state.tasks import COMPLETED, IN_PROGRESS, normalise_status
+from langmem_tiers.core import checks, errors, memory, settings, texts
 from langmem_tiers.core.values import replace_unstorable
-from langmem_tiers.graph.node import (
+from langmem_tiers.graph.runtime import (
     LatestEntries,
     last_question,
     messages_since,
     text_of,
     turn_messages,
 )
-from langmem_tiers.learn.reflexion import FailedAttempt, TriedCall, find_cure
-from langmem_tiers.learn.signature import Signature, signature
+from langmem_tiers.learning.reflexion import FailedAttempt, TriedCall, find_cure
+from langmem_tiers.learning.signature import Signature, signature
 from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.recall.fence import recalled_text
-from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS, normalise_status
+from langmem_tiers.recall.prompt_text import recalled_text
 
 RAN_KEY: Final = "langmem_tiers_ran"
 """Key among an answer's `additional_kwargs`: the digest of the call that ran."""
@@ -347,7 +347,7 @@ def todo_steps(content: str, messages: Sequence[BaseMessage]) -> list[str]:
             if status == IN_PROGRESS != before:
                 steps = []
         elif status == IN_PROGRESS and not call.failed:
-            steps.append(reading.shorten_line(call.approach, _LONGEST_STEP))
+            steps.append(texts.shorten_line(call.approach, _LONGEST_STEP))
     return steps[-_MOST_STEPS:] if status in {IN_PROGRESS, COMPLETED} else []
 
 

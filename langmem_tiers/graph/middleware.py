@@ -17,6 +17,8 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
 from langgraph.types import Command
 
+from langmem_tiers.coordinator import recall
+from langmem_tiers.coordinator.coordinator import MemoryCoordinator
 from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import MissingExtraError
@@ -25,17 +27,20 @@ from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.types import ATTEMPT, PROSPECTIVE, REFLEXION
 from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.graph import messages as said
-from langmem_tiers.graph import node, speakers
 from langmem_tiers.graph import remember as remembering
-from langmem_tiers.graph.context_tools import make_memory_tools
-from langmem_tiers.graph.learn import (
+from langmem_tiers.graph import runtime, speakers
+from langmem_tiers.graph.learning import (
     ToolLessons,
     credit_outcome,
     hold_for_reminder,
     learn_from_turn,
     read_success,
 )
-from langmem_tiers.graph.node import (
+from langmem_tiers.graph.memory_tools import make_memory_tools
+from langmem_tiers.graph.recall import DEFAULT_LESSONS, check_turn_options, turn_recall_options
+from langmem_tiers.graph.remember import HeardTurn
+from langmem_tiers.graph.reminders import LEASE_SECONDS, ReminderQuery, reminder_line
+from langmem_tiers.graph.runtime import (
     NodeConfig,
     OnError,
     Scope,
@@ -44,19 +49,14 @@ from langmem_tiers.graph.node import (
     invoke,
     read_state,
 )
-from langmem_tiers.graph.recall import DEFAULT_LESSONS, check_turn_options, turn_recall_options
-from langmem_tiers.graph.remember import HeardTurn
-from langmem_tiers.graph.remind import LEASE_SECONDS, ReminderQuery, reminder_line
 from langmem_tiers.graph.speakers import HEARD_KEY, ParentTask
-from langmem_tiers.learn.outcome import Run
-from langmem_tiers.learn.signature import signature
-from langmem_tiers.memory import recalling
-from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.learning.outcome import Run
+from langmem_tiers.learning.signature import signature
 from langmem_tiers.postgres.flow import Ask, Flow, both
-from langmem_tiers.recall.fence import recalled_text, with_recalled
+from langmem_tiers.recall.prompt_text import recalled_text, with_recalled
 from langmem_tiers.recall.ranking import HELPS
-from langmem_tiers.remind.intentions import Intention, Predicates, Reminder, Status
-from langmem_tiers.remind.prompted import SESSION_STARTS
+from langmem_tiers.reminders.intentions import Intention, Predicates, Reminder, Status
+from langmem_tiers.reminders.keywords import SESSION_STARTS
 
 _TURNS: Final = 256
 """Number of the latest turns whose memories are kept; those of others are read again."""
@@ -107,13 +107,13 @@ def current_turn(step: Step) -> AgentTurn:
     the place of all human messages.
     """
     before: AgentTurn | None = step.read("recalled_run")
-    question = node.last_question(step.messages)
+    question = runtime.last_question(step.messages)
     message_id = None if question is None else question.id
     previous_id = None if before is None else before["message_id"]
     if before is not None and previous_id is not None and message_id in (None, previous_id):
         return before
     question_text = step.memory.tiered_store.options.bounds.truncate_query(
-        replace_unstorable(node.text_of(question))
+        replace_unstorable(runtime.text_of(question))
     )
     noted = AgentTurn(
         run=step.run.id, message_id=message_id, asked=question_text, begins=before is None
@@ -222,7 +222,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     """
 
     state_schema = TieredMemoryState
-    runner = node.DRIVER
+    runner = runtime.DRIVER
 
     def __init__(
         self,
@@ -268,7 +268,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         super().__init__()
         self._remember, self._remind = remember, remind is not False
         self._model = None if isinstance(reflect, bool) else reflect
-        node.check_helpers(self._model, outcome=outcome, failed=failed)
+        runtime.check_helpers(self._model, outcome=outcome, failed=failed)
         self._reflect, self._outcome, self._failed = reflect is not False, outcome, failed
         self._config = NodeConfig(context, coordinator, on_error=on_error)
         self._lessons, self._holdout = lessons, holdout
@@ -279,7 +279,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         predicates = None if isinstance(remind, bool) else remind
         self._predicates = ReminderQuery(predicates=predicates).predicates or {}
         self._recall_options = check_turn_options(options, type(self)) if recall else None
-        self._turns = node.LatestEntries[str, TurnMemories](_TURNS)
+        self._turns = runtime.LatestEntries[str, TurnMemories](_TURNS)
 
     def _before_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
@@ -405,7 +405,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         with step.tolerate("recall"):
             if "shown" in noted:  # before an interrupt: read again, as far as it is still there
                 places = [(tuple(namespace), key) for namespace, key in noted["shown"]]
-                reading = recalling.read_current(memory, places)
+                reading = recall.read_current(memory, places)
                 recalled[:] = yield from invoke(memory.tiered_store.run, reading)
             elif self._recall_options is not None:
                 wanted: Any = {
@@ -469,7 +469,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     ) -> Flow[dict[str | None, list[Recollection]]]:
         """Find the lessons of the calls that just failed, by the ids of their answers."""
         lessons: dict[str | None, list[Recollection]] = {}
-        if not self._lessons or not node.has_new_tool_answer(seen):
+        if not self._lessons or not runtime.has_new_tool_answer(seen):
             return lessons
         taught = said.taught_keys(seen)
         shown_to: Any = {"limit": self._lessons, "run_id": run, "holdout": self._holdout}

@@ -16,6 +16,10 @@ from langgraph.graph.message import add_messages
 from pydantic import ConfigDict, Field, ValidationError
 from typing_extensions import TypedDict
 
+from langmem_tiers.coordinator.base import checked_limit
+from langmem_tiers.coordinator.coordinator import MemoryCoordinator
+from langmem_tiers.coordinator.learning import MAX_LESSONS
+from langmem_tiers.coordinator.recall import check_recall_options, get_context, unknown_option_text
 from langmem_tiers.core.checks import checked_share
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
@@ -23,16 +27,12 @@ from langmem_tiers.core.memory import Recollection, Recollections, recollection_
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import replace_unstorable
-from langmem_tiers.graph import node
+from langmem_tiers.graph import runtime
 from langmem_tiers.graph.messages import open_failures, pending_calls, text_of_call, tool_of
-from langmem_tiers.graph.node import OnError, Scope, StateSource, Step, Update, invoke
+from langmem_tiers.graph.runtime import OnError, Scope, StateSource, Step, Update, invoke
 from langmem_tiers.graph.speakers import message_keys
-from langmem_tiers.memory.base import checked_limit
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.learning import MAX_LESSONS
-from langmem_tiers.memory.recalling import check_recall_options, get_context, unknown_option_text
 from langmem_tiers.postgres.flow import Ask, Flow, FlowRunner, both, unit
-from langmem_tiers.recall.fence import recalled_text
+from langmem_tiers.recall.prompt_text import recalled_text
 from langmem_tiers.recall.ranking import HELPS, TURN_FLOOR, Floor, ProfileFunction
 from langmem_tiers.recall.recall import RecallQuery, recall_bounds
 
@@ -126,9 +126,9 @@ def create_recall_node(
     """
     turn_options = check_turn_options(options, create_recall_node)
     check_lessons(lessons, holdout)
-    node.check_state_sources(query=query)
+    runtime.check_state_sources(query=query)
     body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=turn_options)
-    return node.NodeConfig(context, coordinator, name, on_error).node(body)
+    return runtime.NodeConfig(context, coordinator, name, on_error).node(body)
 
 
 def _recall(
@@ -171,7 +171,7 @@ def _lesson_concern(messages: Sequence[BaseMessage], limit: int) -> dict[str, An
     failures, calls = open_failures(messages), pending_calls(messages)
     if not limit or not (failures or calls):
         return {}
-    question = replace_unstorable(node.text_of(node.last_question(messages)))
+    question = replace_unstorable(runtime.text_of(runtime.last_question(messages)))
     return {
         "failures": failures,
         "tools": list({tool: None for call in calls if (tool := tool_of(call))}),
@@ -183,14 +183,16 @@ def _lesson_concern(messages: Sequence[BaseMessage], limit: int) -> dict[str, An
 def _question(step: Step, query: StateSource | None) -> str:
     bounds = step.memory.tiered_store.options.bounds
     if query is None:
-        message = node.last_question(convert_to_messages(node.read_state(step.state, "messages")))
+        message = runtime.last_question(
+            convert_to_messages(runtime.read_state(step.state, "messages"))
+        )
         before: str = step.read("recalled_question") or ""
         return (
             before
             if message is None
-            else bounds.truncate_query(replace_unstorable(node.text_of(message)))
+            else bounds.truncate_query(replace_unstorable(runtime.text_of(message)))
         )
-    value: str = node.read_state(step.state, query)
+    value: str = runtime.read_state(step.state, query)
     return bounds.truncate_query(str(value)) if isinstance(query, str) else value
 
 
@@ -334,7 +336,7 @@ class TieredMemoryRetriever(BaseRetriever):
         options: Any = {**{name: getattr(self, name) for name in _OPTIONS}, **overrides}
         options |= {"tags": options.pop("memory_tags"), "limit": self.k if k is None else k}
         recalled, failures = get_context(self.memory, query, **options), dict[str, str]()
-        with node.continue_on_error("recall", self.on_error, failures=failures):
+        with runtime.continue_on_error("recall", self.on_error, failures=failures):
             results = yield from unit(recalled)
             return [_document(result, results.by_words) for result in results]
         child = run_manager.get_child()

@@ -16,15 +16,15 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable
 
+from langmem_tiers.coordinator.coordinator import MemoryCoordinator
+from langmem_tiers.coordinator.reminders import mark_reminding
+from langmem_tiers.coordinator.truth import Revision
 from langmem_tiers.core import errors, prompts, types, values
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import StoreResult
-from langmem_tiers.graph import node, speakers
-from langmem_tiers.graph.node import OnError, Scope, Step, Update, invoke
+from langmem_tiers.graph import runtime, speakers
+from langmem_tiers.graph.runtime import OnError, Scope, Step, Update, invoke
 from langmem_tiers.graph.speakers import HEARD_KEY, FinalAnswer, Speakers
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.reminding import mark_reminding
-from langmem_tiers.memory.truth import Revision
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.question import REMINDER_SET
 
@@ -79,9 +79,9 @@ def create_remember_node(
     Raises:
         InvalidInputError: for a judge that is no chat model.
     """
-    node.check_helpers(judge)
+    runtime.check_helpers(judge)
     body = partial(_remember, judge=judge)
-    return node.NodeConfig(context, coordinator, name, on_error).node(body)
+    return runtime.NodeConfig(context, coordinator, name, on_error).node(body)
 
 
 def _remember(step: Step, *, judge: BaseChatModel | None) -> Flow[Update]:
@@ -229,7 +229,7 @@ def _find_revision(
     step: Step, people: Speakers, question: BaseMessage, judge: BaseChatModel
 ) -> Flow[Revision]:
     """Ask the judge which memories the last message takes back or corrects."""
-    if not (text := values.replace_unstorable(node.text_of(question))):
+    if not (text := values.replace_unstorable(runtime.text_of(question))):
         return Revision()
     name, key = people.options(question)["speaker"], speakers.message_key(question, step.config)
     speaker = None if name == "user" else name
@@ -252,7 +252,7 @@ def _add_corrected(note: dict[str, Any], revision: Revision) -> list[str]:
 
 def message_note(step: Step, message: BaseMessage, people: Speakers) -> dict[str, Any] | None:
     """Return the options of `store` for a human message; None if it has no text."""
-    if not (text := values.replace_unstorable(node.text_of(message))):
+    if not (text := values.replace_unstorable(runtime.text_of(message))):
         return None
     key = speakers.message_key(message, step.config, people)
     return {**people.options(message), **speakers.session_note(text, step.memory, key)}
@@ -376,7 +376,7 @@ def _is_of_turn(left: PendingMessage, heard: HeardTurn) -> bool:
 def tool_changes(messages: Sequence[BaseMessage]) -> dict[str, list[dict[str, Any]]]:
     """Return the changes that a model made by its memory tools in the last turn of the messages."""
     done: dict[str, list[dict[str, Any]]] = {"revised": [], "reminded": [], "learned": []}
-    for message in node.turn_messages(messages):
+    for message in runtime.turn_messages(messages):
         if isinstance(message, ToolMessage) and speakers.TRUST_KEY in message.additional_kwargs:
             artifact = message.artifact if isinstance(message.artifact, Mapping) else {}
             for kind in done:

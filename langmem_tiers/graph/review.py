@@ -12,15 +12,15 @@ from langgraph.graph import END, StateGraph
 from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
+from langmem_tiers.coordinator.base import MAX_LIMIT, checked_limit
+from langmem_tiers.coordinator.coordinator import MemoryCoordinator
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import parsed_moment
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, short
-from langmem_tiers.graph.node import NodeConfig, Scope, Step, Update, invoke
-from langmem_tiers.memory.base import MAX_LIMIT, checked_limit
-from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.graph.runtime import NodeConfig, Scope, Step, Update, invoke
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.fence import clean_label, escape_fences
-from langmem_tiers.remember.new import checked_text
+from langmem_tiers.recall.prompt_text import clean_label, escape_fences
+from langmem_tiers.remember.new_memory import checked_text
 from langmem_tiers.remember.quarantine import Quarantined
 
 _HISTORY_KINDS: Final = {"release": "released", "reject": "rejected"}

@@ -20,12 +20,13 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.managed.base import ManagedValue
 
+from langmem_tiers.coordinator.coordinator import MemoryCoordinator
 from langmem_tiers.core.checks import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.memory import ROLES, Source
 from langmem_tiers.core.values import replace_unstorable
-from langmem_tiers.graph import node
+from langmem_tiers.graph import runtime
 from langmem_tiers.graph.messages import HELD_KEY, TAUGHT_KEY, WRITE_TODOS, answered_calls
-from langmem_tiers.graph.node import (
+from langmem_tiers.graph.runtime import (
     SUMMARY_KEY,
     Step,
     invoke,
@@ -34,10 +35,9 @@ from langmem_tiers.graph.node import (
     read_channel,
     text_of,
 )
-from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, off_loop
 from langmem_tiers.remember.gate import Gate, judge_trust
-from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.new_memory import NewMemory
 from langmem_tiers.turn.record import cut_middle
 from langmem_tiers.turn.trace import holds_private_data
 
@@ -84,7 +84,7 @@ def messages_so_far(config: RunnableConfig) -> list[BaseMessage]:
     of a tool stands for them.
     """
     value = read_channel(config, "messages")
-    return [ToolMessage("", tool_call_id="")] if value is node.MISSING else _message_list(value)
+    return [ToolMessage("", tool_call_id="")] if value is runtime.MISSING else _message_list(value)
 
 
 def _message_list(value: Any) -> list[BaseMessage]:
@@ -274,12 +274,12 @@ def _task_path(config: RunnableConfig) -> list[str]:
 def _is_node(config: RunnableConfig, name: str) -> bool:
     """Tell whether the graph of a task's run has a node of this name."""
     value = read_channel(config, _NODE_CHANNEL.format(name))
-    return node.READ_KEY in (config.get("configurable") or {}) and value is not node.MISSING
+    return runtime.READ_KEY in (config.get("configurable") or {}) and value is not runtime.MISSING
 
 
 def _state_values(config: RunnableConfig) -> dict[str, Any]:
     """Return all values in the state of a task's run, by key."""
-    read: Any = (config.get("configurable") or {}).get(node.READ_KEY)
+    read: Any = (config.get("configurable") or {}).get(runtime.READ_KEY)
     if read is None:
         return {}
     mappings = (argument for argument in getattr(read, "args", ()) if isinstance(argument, Mapping))
@@ -421,7 +421,7 @@ def message_key(
     that a person wrote it.
     """
     text = replace_unstorable(text_of(message))
-    key = uuid5(NAMESPACE_OID, f"{node.thread_of(config) or text}\0{message.id or text}")
+    key = uuid5(NAMESPACE_OID, f"{runtime.thread_of(config) or text}\0{message.id or text}")
     if (
         speakers is not None
         and isinstance(message, HumanMessage)

@@ -28,16 +28,16 @@ from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
+from langmem_tiers.coordinator.coordinator import MemoryCoordinator
+from langmem_tiers.coordinator.recall import unknown_option_text
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import replace_unstorable
-from langmem_tiers.graph import learn, messages, node, speakers
+from langmem_tiers.graph import learning, messages, runtime, speakers
 from langmem_tiers.graph.messages import Handler, ToolAnswer, run_tool_call
-from langmem_tiers.graph.node import Scope, StateSource, Step, Update, invoke
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.recalling import unknown_option_text
+from langmem_tiers.graph.runtime import Scope, StateSource, Step, Update, invoke
 from langmem_tiers.postgres.flow import Flow, both, unit
-from langmem_tiers.turn import assembly, keeping, orchestrator
+from langmem_tiers.turn import assembly, orchestrator, pending
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 from langmem_tiers.turn.trace import Budget
@@ -64,7 +64,7 @@ class _TurnConfig(NamedTuple):
     """Settings of a graph's turns: their rules, and the config of a node."""
 
     rules: Mapping[str, Any]
-    config: node.NodeConfig
+    config: runtime.NodeConfig
 
     def new_turn(self, step: Step, **further: Any) -> MemoryOrchestrator:
         """Return an orchestrator for one run of a node."""
@@ -86,12 +86,12 @@ class _TurnConfig(NamedTuple):
 
 def _turn_config(name: str, options: TurnOptions, **of_states: StateSource | None) -> _TurnConfig:
     """Check the options of a node, and the keys that it reads from a state."""
-    node.check_state_sources(**of_states)
+    runtime.check_state_sources(**of_states)
     if unknown := options.keys() - TurnOptions.__annotations__.keys():
         raise InvalidTypeError(unknown_option_text(min(unknown), [*TurnOptions.__annotations__]))
     rules = {rule: options.get(rule) for rule in ("budget", "settings")}
     coordinator = options.get("coordinator", MemoryCoordinator)
-    return _TurnConfig(rules, node.NodeConfig(options.get("context"), coordinator, name))
+    return _TurnConfig(rules, runtime.NodeConfig(options.get("context"), coordinator, name))
 
 
 def create_assemble_node(
@@ -132,15 +132,15 @@ def create_assemble_node(
     about = {"filters": filters, "tools": tools, "show_messages": show_messages}
 
     def assemble(step: Step) -> Flow[Update]:
-        now_in = None if mode is None else node.read_state(step.state, mode)
+        now_in = None if mode is None else runtime.read_state(step.state, mode)
         made = {"mode": now_in, "layout": layout, "sources": sources}
         turn = turns.new_turn(step, turn_id=step.run.id, **made)
         yield from _begin_or_resume(turn, step)
         if prompt is None:
             before = "" if turn.record is None else turn.record.prompt  # or a summary
-            question = node.text_of(node.last_question(step.messages)) or before
+            question = runtime.text_of(runtime.last_question(step.messages)) or before
         else:
-            question = node.read_state(step.state, prompt)
+            question = runtime.read_state(step.state, prompt)
         text = yield from _assemble_context(turn, step, replace_unstorable(str(question)), **about)
         return {"context": text, "turn": turn.to_state(), **step.errors(same_turn=None)}
 
@@ -176,7 +176,7 @@ def create_tool_tracking_node(
 
 def create_commit_node(
     *,
-    success: learn.Success | None = None,
+    success: learning.Success | None = None,
     memorize: StateSource | None = None,
     router: Router | None = None,
     name: str = "commit",
@@ -203,9 +203,9 @@ def create_commit_node(
     def commit(step: Step) -> Flow[Update]:
         turn = turns.open_turn(step, router=router)
         yield from _memorize_items(
-            turn, None if memorize is None else node.read_state(step.state, memorize, None)
+            turn, None if memorize is None else runtime.read_state(step.state, memorize, None)
         )
-        judged = None if success is None else learn.read_success(step.state, success)
+        judged = None if success is None else learning.read_success(step.state, success)
         report = yield from unit(orchestrator.commit(turn, success=judged))
         return {"committed": report.to_state(), "turn": None}
 
@@ -239,7 +239,7 @@ def _memorize_items(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
     listed = ([items] if items else []) if alone else [] if items is None else items
     for batch in turn.memory.tiered_store.options.bounds.checked_batch(listed):
         try:
-            yield from keeping.memorize(turn, batch)
+            yield from pending.memorize(turn, batch)
         except BudgetExceededError as refused:
             _log.warning("something is not memorized: %s", refused)
 
@@ -269,7 +269,7 @@ def _begin_or_resume(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
 
     A summary that takes the place of all human messages is no other message.
     """
-    open_turn, question = step.read("turn"), node.last_question(step.messages)
+    open_turn, question = step.read("turn"), runtime.last_question(step.messages)
     about = None if question is None else question.id
     if open_turn and (question is None or open_turn["about"] == about):
         turn.begin(open_turn)
@@ -303,7 +303,7 @@ class ToolClock:
         ```
     """
 
-    runner = node.DRIVER
+    runner = runtime.DRIVER
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[ToolAnswer]:
         """Run a tool call, and note its duration."""
@@ -324,4 +324,4 @@ def seconds_of(answer: ToolMessage) -> float | None:
 
 
 def _now(request: ToolCallRequest) -> datetime:
-    return node.checked_store(request.runtime.store).flows.now
+    return runtime.checked_store(request.runtime.store).flows.now

@@ -22,16 +22,20 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_POS_ARGS, JsonPlusSerializer
 from langgraph.types import Send, StateSnapshot
 
-from langmem_tiers.consolidate import lease
-from langmem_tiers.consolidate.lease import last_cycle_start
-from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due_reason
-from langmem_tiers.consolidate.report import ConsolidationReport
+from langmem_tiers.consolidation import lease
+from langmem_tiers.consolidation.lease import last_cycle_start
+from langmem_tiers.consolidation.policy import (
+    ConsolidationPolicy,
+    ConsolidationSchedule,
+    due_reason,
+)
+from langmem_tiers.consolidation.report import ConsolidationReport
 from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_function, checked_instance, checked_number
 from langmem_tiers.core.errors import short
 from langmem_tiers.graph import consolidation
 from langmem_tiers.graph.consolidation import NOT_OURS
-from langmem_tiers.graph.node import DRIVER, checked_store, invoke
+from langmem_tiers.graph.runtime import DRIVER, checked_store, invoke
 from langmem_tiers.postgres.errors import translate_checkpointer_errors
 from langmem_tiers.postgres.flow import Ask, Flow, both, off_loop
 from langmem_tiers.store.store import TieredStore

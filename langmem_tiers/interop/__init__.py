@@ -17,13 +17,13 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
+from langmem_tiers.coordinator.coordinator import MemoryCoordinator
+from langmem_tiers.coordinator.remember import new_memories
 from langmem_tiers.core.checks import checked_flag, checked_instance, checked_list, utf8_bytes
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Tier, encode_namespace
 from langmem_tiers.importers.formats import langchain_facts
 from langmem_tiers.importers.records import check_storable
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.remembering import new_memories
 from langmem_tiers.postgres.errors import translate
 from langmem_tiers.postgres.flow import Ask, Flow, Lookup, Query, Row, unit, without_deadline
 from langmem_tiers.remember.tombstones import FORGOTTEN, find_forgotten

@@ -12,9 +12,9 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres import migrate
+from langmem_tiers.postgres.connection_config import CONNECTION_FACTS, Target
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query
-from langmem_tiers.postgres.target import CONNECTION_FACTS, Target
-from langmem_tiers.store.ops import to_tier
+from langmem_tiers.store.operations import to_tier
 from langmem_tiers.store.store import TieredStore
 
 try:

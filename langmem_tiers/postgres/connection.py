@@ -27,12 +27,12 @@ from psycopg.pq.abc import PGconn
 from psycopg.types.array import ListDumper
 from psycopg.types.datetime import TimestamptzBinaryLoader
 
+from langmem_tiers.core.concurrency import Work, run_async, run_sync
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.core.threads import Work, run_async, run_sync
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
+from langmem_tiers.postgres.connection_config import CONNECTION_FACTS, Target
 from langmem_tiers.postgres.driver import NEVER, Deadline
 from langmem_tiers.postgres.errors import NOT_SET_UP, CancelUnanswered, StatementCut
-from langmem_tiers.postgres.target import CONNECTION_FACTS, Target
 
 T = TypeVar("T")
 

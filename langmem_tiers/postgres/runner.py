@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any, TypeVar
 
+from langmem_tiers.core.concurrency import DaemonPool, run_async, run_sync
 from langmem_tiers.core.config import Role
 from langmem_tiers.core.errors import ConfigurationError, DatabaseUnavailableError
-from langmem_tiers.core.threads import DaemonPool, run_async, run_sync
+from langmem_tiers.postgres.connection_config import Target
 from langmem_tiers.postgres.driver import AWAITED, BLOCKING, drive, run_to_end
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.postgres.session import Database, Session
-from langmem_tiers.postgres.target import Target
 
 T = TypeVar("T")
 

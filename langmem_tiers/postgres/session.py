@@ -14,8 +14,8 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from langmem_tiers.core.checks import checked_instance
+from langmem_tiers.core.concurrency import Work, run_async
 from langmem_tiers.core.errors import ConfigurationError, ConflictError, DatabaseError
-from langmem_tiers.core.threads import Work, run_async
 from langmem_tiers.postgres import errors, flow, walls
 from langmem_tiers.postgres.connection import (
     GRACE_SECONDS,
@@ -23,11 +23,11 @@ from langmem_tiers.postgres.connection import (
     Connection,
     in_pipeline,
 )
+from langmem_tiers.postgres.connection_config import POOL_TIMEOUT_SECONDS, Target
 from langmem_tiers.postgres.driver import AWAITED, CallMode, Deadline, drive, run_to_end
 from langmem_tiers.postgres.group_commit import GroupCommit, Lookups
-from langmem_tiers.postgres.offline import THREADS, embed
+from langmem_tiers.postgres.offline_embeddings import THREADS, embed
 from langmem_tiers.postgres.sql import Statement
-from langmem_tiers.postgres.target import POOL_TIMEOUT_SECONDS, Target
 from langmem_tiers.postgres.walls import SentCall
 
 T = TypeVar("T")

@@ -24,10 +24,10 @@ from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Source
-from langmem_tiers.core.reading import exact_words, fold_case, shorten_line
+from langmem_tiers.core.texts import exact_words, fold_case, shorten_line
 from langmem_tiers.core.values import source_of
 from langmem_tiers.postgres.flow import Flow, ask_model
-from langmem_tiers.recall.matching import WordVectors
+from langmem_tiers.recall.scoring import WordVectors
 
 TokenCounter = Callable[[str], int]
 """Function that counts the tokens of a text."""

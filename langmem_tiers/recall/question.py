@@ -15,9 +15,9 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.memory import ROLES
-from langmem_tiers.core.reading import fold_case
+from langmem_tiers.core.texts import fold_case
 from langmem_tiers.core.values import SMALL_TALK
-from langmem_tiers.recall.means import memory_need
+from langmem_tiers.recall.message_intent import memory_need
 
 MONTHS: Final = """january february march april may june july august september october november
 december""".split()  # noqa: SIM905 - read as prose

@@ -22,11 +22,11 @@ from typing import Any, Final, NamedTuple
 from langmem_tiers.core.checks import checked_function, checked_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection
-from langmem_tiers.core.reading import LINE_LENGTH
+from langmem_tiers.core.texts import LINE_LENGTH
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION, MemoryTypes
 from langmem_tiers.core.values import small_talk_chance
-from langmem_tiers.recall.matching import K1, Candidate, SearchFacts, Weights
 from langmem_tiers.recall.question import REMINDER_SET, TALKS, Question, name_words
+from langmem_tiers.recall.scoring import K1, Candidate, SearchFacts, Weights
 
 Terms = Mapping[str, float]
 

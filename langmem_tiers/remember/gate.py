@@ -34,11 +34,11 @@ from langmem_tiers.core.memory import (
     Tier,
     encode_namespace,
 )
-from langmem_tiers.core.reading import RULE_CHARACTERS, head_and_tail, strip_invisible, words
+from langmem_tiers.core.texts import RULE_CHARACTERS, head_and_tail, strip_invisible, words
 from langmem_tiers.postgres.flow import Flow, map_off_loop
-from langmem_tiers.remember.echo import find_copy, find_echo
-from langmem_tiers.remember.instructs import SPEAKING_SOURCES, Instruction, instructions_in
-from langmem_tiers.remember.new import (
+from langmem_tiers.remember.duplicates import find_copy, find_echo
+from langmem_tiers.remember.injection import SPEAKING_SOURCES, Instruction, instructions_in
+from langmem_tiers.remember.new_memory import (
     ContentPart,
     KnownText,
     NewMemory,

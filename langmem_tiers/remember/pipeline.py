@@ -43,12 +43,12 @@ from langmem_tiers.postgres.flow import (
     map_off_loop,
     reading_size,
 )
-from langmem_tiers.remember import new
-from langmem_tiers.remember.echo import RecentRecalls, find_echo
+from langmem_tiers.remember import new_memory
+from langmem_tiers.remember.commit import AppliedWrites, cap_trust, commit_writes
+from langmem_tiers.remember.duplicates import RecentRecalls, find_echo
 from langmem_tiers.remember.gate import Decision, Gate, Places, Verdict
-from langmem_tiers.remember.new import KnownText, NewMemory
+from langmem_tiers.remember.new_memory import KnownText, NewMemory
 from langmem_tiers.remember.review import Panel
-from langmem_tiers.remember.transaction import AppliedWrites, cap_trust, commit_writes
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import Write
 
@@ -171,7 +171,7 @@ class Pipeline:
         Raises:
             InvalidInputError: for what cannot be stored.
         """
-        return new.to_write(
+        return new_memory.to_write(
             memory,
             context=context,
             types=self._types,
@@ -190,9 +190,9 @@ class Pipeline:
         """
         bounds, frozen = self._store.options.bounds, list[NewMemory]()
         for memory in memories:
-            frozen.append(self.gate.cap_source_trust(new.freeze(memory, bounds)))
+            frozen.append(self.gate.cap_source_trust(new_memory.freeze(memory, bounds)))
         check = partial(self.to_write, context=context)
-        writes = yield from map_off_loop(check, new.size_of(frozen), frozen)
+        writes = yield from map_off_loop(check, new_memory.size_of(frozen), frozen)
         return frozen, writes
 
     # Screen
@@ -218,7 +218,7 @@ class Pipeline:
             )
             recalled.append(repeatable)
             compared += [text.content for text in repeatable]
-        long = new.size_of(memories)
+        long = new_memory.size_of(memories)
         contents = [memory.content for memory in memories]
         reads = long + reading_size(compared)
         echoes = yield from map_off_loop(find_echo, reads, contents, recalled)

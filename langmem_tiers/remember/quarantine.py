@@ -21,11 +21,11 @@ from langmem_tiers.core.memory import (
     outside_bounds,
     prefix_scope,
 )
-from langmem_tiers.core.reading import LINE_LENGTH, printable_line, shorten_line
+from langmem_tiers.core.texts import LINE_LENGTH, printable_line, shorten_line
 from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.remember.capacity import Located, record_gone_call
 from langmem_tiers.remember.gate import TrustPolicy, released_trust
-from langmem_tiers.remember.room import Located, record_gone_call
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
 

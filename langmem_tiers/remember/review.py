@@ -21,11 +21,9 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
 from langmem_tiers.core import prompts
+from langmem_tiers.core.chat_models import aask, ask, checked_model, trim_middle
 from langmem_tiers.core.checks import checked_function
-from langmem_tiers.core.errors import InvalidInputError, ModelError, short
-from langmem_tiers.core.memory import Recollection, ReviewResult
-from langmem_tiers.core.structured import aask, ask, checked_model, trim_middle
-from langmem_tiers.core.threads import (
+from langmem_tiers.core.concurrency import (
     DaemonPool,
     Work,
     agather_before,
@@ -33,9 +31,11 @@ from langmem_tiers.core.threads import (
     run_async,
     run_sync,
 )
+from langmem_tiers.core.errors import InvalidInputError, ModelError, short
+from langmem_tiers.core.memory import Recollection, ReviewResult
 from langmem_tiers.recall.budget import Reranker, Shortlist
-from langmem_tiers.recall.fence import clean_label, escape_fences
-from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.recall.prompt_text import clean_label, escape_fences
+from langmem_tiers.remember.new_memory import NewMemory
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class Reviewer:
 
     Example:
         ```python
-        from langmem_tiers.remember.new import NewMemory
+        from langmem_tiers.remember.new_memory import NewMemory
         from langmem_tiers.remember.review import Reviewer
 
 

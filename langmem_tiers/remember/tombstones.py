@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from langmem_tiers.core.reading import normalise
+from langmem_tiers.core.texts import normalise
 from langmem_tiers.postgres.flow import Call, Flow, Query, off_loop, rows_of
 
 FORGOTTEN: Final = "it was forgotten; readmit lets it back"

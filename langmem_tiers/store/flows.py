@@ -25,7 +25,7 @@ from langmem_tiers.postgres import flow, migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, GroupWrite, Query, Row, without_deadline
 from langmem_tiers.postgres.group_commit import is_hopeless
 from langmem_tiers.postgres.runner import Runner
-from langmem_tiers.store import ops, read, upkeep, write
+from langmem_tiers.store import operations, read, upkeep, write
 from langmem_tiers.store.read import ExpiringRow, ItemRow, ReadRequest, ReadScope
 from langmem_tiers.store.write import WriteBatch
 
@@ -290,7 +290,7 @@ class StoreFlows:
         """Check a batch's puts, and return one write a key, with the vectors of the texts."""
         long = flow.reading_size([op.value for op in puts])
         writes = yield from flow.off_loop(
-            lambda: [ops.to_write(op, self.options) for op in puts], long
+            lambda: [operations.to_write(op, self.options) for op in puts], long
         )
         last = write.last_writes(writes)
         yield from self.refresh_state()
@@ -298,7 +298,7 @@ class StoreFlows:
 
     def _parse_read(self, op: Op) -> ReadRequest:
         """Check and translate a read; an application's must name a tenant."""
-        request = ops.to_read(op, self.options.bounds)
+        request = operations.to_read(op, self.options.bounds)
         if not request.tenant:
             self.refuse_application(f"a {type(op).__name__} without a tenant")
         return request
@@ -316,7 +316,7 @@ class StoreFlows:
 
     def _get(self, op: GetOp, tier: Tier | None) -> Flow[Item | None]:
         """Run a single get, the most frequent call, on the shortest way."""
-        request = ops.to_get(op)
+        request = operations.to_get(op)
         if not request.tenant:
             self.refuse_application("a GetOp without a tenant")
         self.begin_to_flush()
@@ -327,7 +327,7 @@ class StoreFlows:
         if not reading.includes(row):
             return None
         yield from self.mark_read((row,), reading.moment, (row,) if request.refresh else ())
-        return ops.to_item(row)
+        return operations.to_item(row)
 
     def read(
         self, reads: Sequence[ReadRequest], tier: Tier | None, lock: Call | None = None
@@ -358,9 +358,9 @@ class StoreFlows:
 
     def _result(self, answer: Any) -> Result:
         if isinstance(answer, ItemRow):
-            return ops.to_item(answer)
+            return operations.to_item(answer)
         if isinstance(answer, list) and answer and isinstance(answer[0], ItemRow):
-            return list(ops.to_search_items(answer, self.distance))
+            return list(operations.to_search_items(answer, self.distance))
         return [tuple(labels) for labels in answer] if isinstance(answer, list) else None
 
     def _read_scope(self, tier: Tier | None) -> ReadScope:

@@ -31,13 +31,13 @@ from langmem_tiers.core.context import checked_templates
 from langmem_tiers.core.errors import ConfigurationError, TieredMemoryError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats, encode_namespace
 from langmem_tiers.postgres import embeddings
+from langmem_tiers.postgres.connection_config import Target
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, server_of_url
 from langmem_tiers.postgres.flow import Flow, both, check_flow, rows_of
-from langmem_tiers.postgres.offline import OfflineEmbeddings
+from langmem_tiers.postgres.offline_embeddings import OfflineEmbeddings
 from langmem_tiers.postgres.runner import Runner
-from langmem_tiers.postgres.target import Target
 from langmem_tiers.store.flows import StoreFlows
-from langmem_tiers.store.ops import NEVER, to_tier, to_write
+from langmem_tiers.store.operations import NEVER, to_tier, to_write
 from langmem_tiers.store.write import move
 
 T = TypeVar("T")

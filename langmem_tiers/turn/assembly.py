@@ -11,20 +11,20 @@ from itertools import dropwhile, groupby
 from time import monotonic
 from typing import Any, Final
 
+from langmem_tiers.coordinator.recall import recall_query
 from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_flag, utf8_bytes
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import RECALLED_HEAD
-from langmem_tiers.core.reading import fold_case
+from langmem_tiers.core.texts import fold_case
 from langmem_tiers.core.values import replace_unstorable
-from langmem_tiers.memory.recalling import recall_query
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.budget import TokenCounter, checked_count
 from langmem_tiers.recall.recall import QueryVectors
 from langmem_tiers.remember.gate import redact_private
 from langmem_tiers.turn import trace
 from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_lines, write_fragment
-from langmem_tiers.turn.memories import Conversation
+from langmem_tiers.turn.memory_sources import Conversation
 from langmem_tiers.turn.record import LONGEST_TASK, cut_middle, error_text
 from langmem_tiers.turn.sources import FunctionSource, ask_sources, read_items
 from langmem_tiers.turn.turn import (

@@ -12,10 +12,10 @@ from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_instance, checked_list, checked_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.reading import word_set
+from langmem_tiers.core.texts import word_set
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import replace_unstorable
-from langmem_tiers.recall.fence import clean_label, escape_fences, indent_lines, layout_fields
+from langmem_tiers.recall.prompt_text import clean_label, escape_fences, indent_lines, layout_fields
 
 CUT: Final = "[…]"
 """Mark where a text was cut."""

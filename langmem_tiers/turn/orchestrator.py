@@ -12,6 +12,8 @@ from math import hypot
 from operator import mul
 from typing import Any, Self
 
+from langmem_tiers.agent_state import models as states
+from langmem_tiers.coordinator.base import checked_limit
 from langmem_tiers.core.checks import checked_label
 from langmem_tiers.core.errors import (
     ConflictError,
@@ -21,11 +23,10 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.core.memory import Place, Tier, encode_namespace
-from langmem_tiers.core.reading import exact_words
+from langmem_tiers.core.texts import exact_words
 from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.core.vectors import PackedVector, pack_all
-from langmem_tiers.learn import skills
-from langmem_tiers.memory.base import checked_limit
+from langmem_tiers.learning import skills
 from langmem_tiers.postgres.flow import (
     Call,
     Embed,
@@ -38,12 +39,11 @@ from langmem_tiers.postgres.flow import (
     retry_on_conflict,
     rows_of,
 )
-from langmem_tiers.remember.new import NewMemory, checked_text
+from langmem_tiers.remember.commit import AppliedWrites, commit_if, derive_calls
+from langmem_tiers.remember.new_memory import NewMemory, checked_text
 from langmem_tiers.remember.pipeline import SAME_KEY
-from langmem_tiers.remember.transaction import AppliedWrites, commit_if, derive_calls
-from langmem_tiers.state import state as states
 from langmem_tiers.store.write import LOCK, Write, embed_writes, last_writes, lock_call
-from langmem_tiers.turn import assembly, keeping
+from langmem_tiers.turn import assembly, pending
 from langmem_tiers.turn import trace as traces
 from langmem_tiers.turn.record import Invocation, TurnRecord
 from langmem_tiers.turn.turn import Turn, locked_record
@@ -546,9 +546,9 @@ class MemoryOrchestrator(Turn):
     """
 
     assemble_context, aassemble_context = both(assembly.assemble_context, "tool")
-    track_tool_invocation, atrack_tool_invocation = both_of_function(keeping.track_tool_invocation)
-    memorize, amemorize = both(keeping.memorize, "tool")
-    note_progress, anote_progress = both(keeping.note_progress)
+    track_tool_invocation, atrack_tool_invocation = both_of_function(pending.track_tool_invocation)
+    memorize, amemorize = both(pending.memorize, "tool")
+    note_progress, anote_progress = both(pending.note_progress)
     commit, acommit = both(commit, "tool")
 
     get_budget_status, aget_budget_status = both_of_function(Turn.get_budget_status)

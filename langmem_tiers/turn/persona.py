@@ -20,7 +20,7 @@ import yaml  # type: ignore[import-untyped]  # no stubs are pinned
 
 from langmem_tiers.core.checks import checked_strings, record, utf8_bytes, validated_by
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.recall.fence import clean_label
+from langmem_tiers.recall.prompt_text import clean_label
 from langmem_tiers.turn.layout import Fragment, Section
 
 _NAME: Final = "**Name**: "

@@ -13,6 +13,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError
 
+from langmem_tiers.agent_state.models import ProgressDelta
 from langmem_tiers.core.checks import (
     MAX_NAMESPACE_BYTES,
     checked_mapping,
@@ -23,17 +24,16 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source
 from langmem_tiers.core.values import replace_unstorable
-from langmem_tiers.learn.reflexion import (
+from langmem_tiers.learning.reflexion import (
     FAILED_ATTEMPT,
     FailedAttempt,
     TriedCall,
     failure_fields,
     find_cure,
 )
-from langmem_tiers.learn.signature import signature
-from langmem_tiers.learn.skills import ToolCall, Trace, trace_memory
-from langmem_tiers.remember.new import NewMemory, checked_text
-from langmem_tiers.state.state import ProgressDelta
+from langmem_tiers.learning.signature import signature
+from langmem_tiers.learning.skills import ToolCall, Trace, trace_memory
+from langmem_tiers.remember.new_memory import NewMemory, checked_text
 from langmem_tiers.turn.layout import Fragment
 from langmem_tiers.turn.trace import TurnEvent, to_json_fields
 

@@ -14,12 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
-from langmem_tiers.core.reading import fold_case
-from langmem_tiers.core.threads import DaemonPool, agather_before, call_async, gather_before
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Ask, Flow, unit
-from langmem_tiers.state.state import (
+from langmem_tiers.agent_state.models import (
     EMOTION,
     GOAL,
     TASK,
@@ -27,8 +22,13 @@ from langmem_tiers.state.state import (
     StateOwner,
     read_snapshot,
 )
+from langmem_tiers.coordinator.coordinator import MemoryCoordinator
+from langmem_tiers.core.concurrency import DaemonPool, agather_before, call_async, gather_before
+from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.texts import fold_case
+from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.turn.layout import Fragment, Layout, Section
-from langmem_tiers.turn.memories import Conversation, MemorySource
+from langmem_tiers.turn.memory_sources import Conversation, MemorySource
 from langmem_tiers.turn.persona import OperationalState, Persona
 
 _MOOD: Final = ("primary_emotion", "confidence_level")

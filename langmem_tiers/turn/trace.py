@@ -19,11 +19,11 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.core.memory import Place, StoreResult, Tier
-from langmem_tiers.core.reading import LINE_LENGTH, printable_line, shorten_line
+from langmem_tiers.core.texts import LINE_LENGTH, printable_line, shorten_line
 from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.gate import Decision, Gate, Verdict
-from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.new_memory import NewMemory
 from langmem_tiers.turn.layout import EPISODES
 
 EventKind = Literal[

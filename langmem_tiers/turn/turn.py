@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Self
 from uuid import uuid4
 
+from langmem_tiers.coordinator.coordinator import MemoryCoordinator
 from langmem_tiers.core.checks import checked_flag, checked_instance, checked_label
 from langmem_tiers.core.errors import (
     BudgetExceededError,
@@ -20,8 +21,7 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.memory import Destination
 from langmem_tiers.core.options import RECALL_OPTIONS
 from langmem_tiers.core.settings import OrchestratorSettings
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.remember.new import NewMemory, checked_text
+from langmem_tiers.remember.new_memory import NewMemory, checked_text
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
 from langmem_tiers.turn.record import TurnRecord

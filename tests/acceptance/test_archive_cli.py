@@ -133,7 +133,7 @@ def test_without_the_extra_one_line_names_it(
     url: str, cold: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    monkeypatch.delitem(sys.modules, "langmem_tiers.consolidate.files", raising=False)
+    monkeypatch.delitem(sys.modules, "langmem_tiers.consolidation.archive_files", raising=False)
 
     assert 'pip install "langmem-tiers[archive]"' in complaint(
         "archive", "--tenant", "acme", "--to", cold

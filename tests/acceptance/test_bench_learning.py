@@ -26,9 +26,9 @@ from benchmarks.learning_data import FOLDER, Trial, missing, trials
 from benchmarks.learning_data import programming as programming_of
 from benchmarks.learning_mbpp import OURS, WITH_PROMPT, Found
 from benchmarks.learning_node import CONTEXT, NODE, ONE_TOOL, Shown, of_logs, recorded
-from langmem_tiers.learn.signature import signature
+from langmem_tiers.learning.signature import signature
 from langmem_tiers.remember.gate import Decision, Gate
-from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.new_memory import NewMemory
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate.models import (
+from langmem_tiers.consolidation.judges import (
     LONGEST,
     Concept,
     Pair,
@@ -30,8 +30,8 @@ from langmem_tiers.consolidate.models import (
     judge_of,
     summariser_of,
 )
-from langmem_tiers.consolidate.policy import MergePolicy
-from langmem_tiers.consolidate.steps import StoredMemory
+from langmem_tiers.consolidation.policy import MergePolicy
+from langmem_tiers.consolidation.steps import StoredMemory
 from langmem_tiers.core.errors import ModelError
 from tests.support.opening import Clock, empty, tables, text_index
 from tests.support.stored import stored

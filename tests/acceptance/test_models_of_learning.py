@@ -11,8 +11,8 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from langmem_tiers.core.errors import ModelError
-from langmem_tiers.learn.general import generaliser_of
-from langmem_tiers.learn.reflexion import (
+from langmem_tiers.learning.generalise import generaliser_of
+from langmem_tiers.learning.reflexion import (
     DrawnLesson,
     Experience,
     FailedAttempt,

@@ -9,7 +9,7 @@ import pytest
 
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import ReviewResult
-from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.new_memory import NewMemory
 from langmem_tiers.remember.review import Panel, Reviewer, Reviewers, default_reviewers
 from tests.support.reviewing import model_of
 from tests.support.wayward_chat import Reply, Wayward, fails, says, wayward

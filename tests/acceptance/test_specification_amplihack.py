@@ -19,7 +19,7 @@ from langmem_tiers import (
     Tier,
 )
 from langmem_tiers.recall.ranking import time_weighted
-from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.new_memory import NewMemory
 from langmem_tiers.remember.review import default_reviewers
 from tests.acceptance.conftest import Agent
 from tests.support.agents import ScriptedModel, calls

@@ -14,7 +14,7 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, PromotionPolicy, Recollection, Reflexion
 from langmem_tiers.core.settings import MemorySettings
-from langmem_tiers.learn.promote import Promotion
+from langmem_tiers.learning.promote import Promotion
 from tests.acceptance.conftest import Agent
 from tests.support.opening import Clock
 
@@ -266,7 +266,7 @@ def test_relevance_is_the_specified_formula(agent: Agent, clock: Clock) -> None:
 
 
 def test_configuration_is_read_from_the_specifications_yaml(agent: Agent, tmp_path: Path) -> None:
-    file = tmp_path / "memory.yaml"
+    file = tmp_path / "coordinator.yaml"
     file.write_text(CONFIGURATION, encoding="utf-8")
 
     loaded = MemorySettings.load(file, env={})

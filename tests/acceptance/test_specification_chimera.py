@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from langmem_tiers import PERSONA, ArchivalPolicy, MemoryCoordinator, MemoryOrchestrator, Persona
-from langmem_tiers.learn.evolve import importance_of
+from langmem_tiers.learning.evolution import importance_of
 from tests.acceptance.conftest import Agent
 from tests.support.opening import Clock
 

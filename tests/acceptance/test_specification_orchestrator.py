@@ -26,7 +26,7 @@ from langmem_tiers.core.errors import BudgetExceededError
 from langmem_tiers.core.memory import Destination
 from langmem_tiers.core.settings import MemorySettings
 from langmem_tiers.turn.assembly import Assembled
-from langmem_tiers.turn.keeping import Memorized, Tracked
+from langmem_tiers.turn.pending import Memorized, Tracked
 from langmem_tiers.turn.trace import BudgetStatus, CommitReport
 from langmem_tiers.turn.turn import Route
 from tests.acceptance.conftest import Agent
@@ -445,7 +445,7 @@ def test_configuration_has_the_specified_keys_and_defaults(agent: Agent, tmp_pat
     assert OrchestratorSettings() == OrchestratorSettings(
         default_filters={}, enable_tool_tracking=True, enable_skill_extraction=True
     )
-    file = tmp_path / "memory.yaml"
+    file = tmp_path / "coordinator.yaml"
     file.write_text(
         "memory:\n  orchestrator:\n    default_filters: {tags: [keys]}\n"
         "    enable_tool_tracking: false\n    enable_skill_extraction: false\n",

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from langmem_tiers import TieredStore
 from langmem_tiers.cli.app import app
 from langmem_tiers.core.errors import ModelError
-from langmem_tiers.postgres.target import checkpointer_pool
+from langmem_tiers.postgres.connection_config import checkpointer_pool
 from tests.support.coordinating import coordinator
 from tests.support.walls import WORKER, login
 
@@ -95,7 +95,7 @@ def test_a_tenant_that_failed_is_told_in_one_line_and_by_the_exit_code(
     def failing(*_: object) -> None:
         raise ModelError("the model has no answer: ask again")
 
-    monkeypatch.setattr("langmem_tiers.consolidate.merge.Merge.apply", failing)
+    monkeypatch.setattr("langmem_tiers.consolidation.merge.Merge.apply", failing)
     result = run("--once")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.splitlines() == [

@@ -18,7 +18,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate.archive import TIMES, ArchivedMemory
+from langmem_tiers.consolidation.archive import TIMES, ArchivedMemory
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from tests.support.archives import (
     CONTENT,
@@ -150,7 +150,7 @@ def test_a_move_of_an_archived_memory_is_rolled_back_once_that_is_restored(
 def test_a_large_archive_is_several_files_and_a_dry_run_none(
     url: str, memory: MemoryCoordinator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("langmem_tiers.consolidate.archive.BATCH", 50)
+    monkeypatch.setattr("langmem_tiers.consolidation.archive.BATCH", 50)
     fill(url, NUMBER)
     dry = memory.admin.archive(policy(tmp_path), dry_run=True)
     assert (dry.memories, dry.archives, files_in(tmp_path)) == (NUMBER, (), [])

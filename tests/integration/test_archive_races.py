@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.consolidate.archive import Archive
-from langmem_tiers.consolidate.files import ArchiveFiles
-from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.consolidation.archive import Archive
+from langmem_tiers.consolidation.archive_files import ArchiveFiles
+from langmem_tiers.consolidation.steps import Cycle
 from tests.support.archives import (
     count,
     execute,
@@ -163,7 +163,7 @@ DYING = """
 import os, sys
 from fsspec.implementations.local import LocalFileSystem
 from langmem_tiers import ArchivalPolicy, MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.consolidate import archive, files
+from langmem_tiers.consolidation import archive, files
 
 url, directory, point = sys.argv[1:]
 

@@ -8,9 +8,9 @@ from langgraph.graph import StateGraph
 from langgraph.store.memory import InMemoryStore
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, local_index
+from langmem_tiers.graph.langmem_tools import create_search_memory_tool
 from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from langmem_tiers.graph.recall import MemoryState, TieredMemoryRetriever, create_recall_node
-from langmem_tiers.graph.tools import create_search_memory_tool
 from tests.support.agents import Way, agent_on, scripted
 from tests.support.coordinating import PATIENT, coordinator
 from tests.support.opening import Clock

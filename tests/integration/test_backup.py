@@ -132,7 +132,7 @@ def test_without_saying_so_the_owner_gets_an_error_and_an_application_no_row(
 def test_what_is_restored_on_another_server_has_every_row_and_works(
     owner: str, tmp_path: Path, who: str, options: list[str]
 ) -> None:
-    file = tmp_path / "memory.dump"
+    file = tmp_path / "coordinator.dump"
     done = dumped(owner, file, who, *options)
     assert (done.returncode, done.stderr) == (0, "")
     with own_server(tmp_path) as server:

@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from langmem_tiers import TieredStore
-from langmem_tiers.carry.transfer import export_all
 from langmem_tiers.cli.app import app
+from langmem_tiers.transfer.transfer import export_all
 from tests.support.archives import count, execute
 from tests.support.carrying import many
 from tests.support.coordinating import coordinator
@@ -27,7 +27,7 @@ _EXPORT = """
 import os, signal, sys
 from pathlib import Path
 from langmem_tiers import MemoryContext, TieredStore
-from langmem_tiers.carry.transfer import export_all
+from langmem_tiers.transfer.transfer import export_all
 
 with TieredStore.from_conn_string(sys.argv[1], index=None) as store:
     def advance(rows):

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import Bounds, TieredStore
-from langmem_tiers.carry.file import ExportReader, encode_json
-from langmem_tiers.carry.rows import Tables, make_tables
-from langmem_tiers.carry.transfer import read_batch
-from langmem_tiers.core.carried import EXPORTED_TABLES
 from langmem_tiers.core.errors import InvalidInputError, TieredMemoryError
+from langmem_tiers.core.exported_tables import EXPORTED_TABLES
+from langmem_tiers.transfer.export_format import ExportReader, encode_json
+from langmem_tiers.transfer.rows import Tables, make_tables
+from langmem_tiers.transfer.transfer import read_batch
 from tests.support.carrying import changed, lines_of, rich, tenant_rows, wipe, write_lines
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, empty, text_index

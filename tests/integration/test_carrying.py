@@ -19,15 +19,20 @@ import psycopg
 import pytest
 
 from langmem_tiers import GatePolicy, MemoryContext, TieredStore
-from langmem_tiers.carry import transfer
-from langmem_tiers.carry.rows import OWNER_ONLY
-from langmem_tiers.core.carried import EXPORTED_TABLES, ID_COLUMNS, PROOF_TABLES, UNEXPORTED_TABLES
 from langmem_tiers.core.errors import (
     ConfigurationError,
     ConflictError,
     InvalidInputError,
 )
+from langmem_tiers.core.exported_tables import (
+    EXPORTED_TABLES,
+    ID_COLUMNS,
+    PROOF_TABLES,
+    UNEXPORTED_TABLES,
+)
 from langmem_tiers.remember.gate import TrustPolicy
+from langmem_tiers.transfer import transfer
+from langmem_tiers.transfer.rows import OWNER_ONLY
 from tests.support.archives import count, execute, fill, one
 from tests.support.carrying import (
     changed,

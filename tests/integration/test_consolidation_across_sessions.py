@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.consolidate.steps import read_memories
+from langmem_tiers.consolidation.steps import read_memories
 from langmem_tiers.core.memory import encode_namespace
 from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.store.write import lock_call

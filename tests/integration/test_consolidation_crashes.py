@@ -22,7 +22,7 @@ from langmem_tiers import EmbeddedPostgres
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.graph.worker import LEASE_SECONDS, thread_config
-from langmem_tiers.postgres.target import checkpointer_pool
+from langmem_tiers.postgres.connection_config import checkpointer_pool
 from tests.support.coordinating import coordinator
 from tests.support.cycles import ACME, FILLING, contents, fill, opened_world
 from tests.support.learning import broken

@@ -14,9 +14,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from psycopg.conninfo import conninfo_to_dict
 
 from langmem_tiers import MemoryContext, TieredStore
-from langmem_tiers.consolidate import lease
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.report import ConsolidationReport
+from langmem_tiers.consolidation import lease
+from langmem_tiers.consolidation.policy import ConsolidationPolicy
+from langmem_tiers.consolidation.report import ConsolidationReport
 from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseUnavailableError,

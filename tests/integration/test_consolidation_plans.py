@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.consolidate import merge
+from langmem_tiers.consolidation import merge
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from tests.support.cycling import cycle
 from tests.support.plans import (

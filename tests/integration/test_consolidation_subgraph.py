@@ -25,7 +25,7 @@ from langmem_tiers import (
     consolidation_due,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate.merge import Merge
+from langmem_tiers.consolidation.merge import Merge
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.graph.consolidation import count_turns_since
 from tests.support.agents import How, run

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.consolidate import merge
-from langmem_tiers.consolidate.steps import read_memories
-from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.consolidation import merge
+from langmem_tiers.consolidation.steps import read_memories
+from langmem_tiers.learning.reflexion import FailedAttempt
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from tests.support.coordinating import coordinator
 from tests.support.cycling import (

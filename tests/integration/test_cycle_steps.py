@@ -8,10 +8,10 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.consolidate import lease
-from langmem_tiers.consolidate.cycle import steps
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.consolidation import lease
+from langmem_tiers.consolidation.cycle import steps
+from langmem_tiers.consolidation.policy import ConsolidationPolicy
+from langmem_tiers.consolidation.steps import Cycle
 from tests.support.coded import coded
 from tests.support.coordinating import coordinator
 from tests.support.cycling import (

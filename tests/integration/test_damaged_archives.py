@@ -10,7 +10,7 @@ from urllib.parse import urlparse
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.consolidate.files import ArchiveFiles
+from langmem_tiers.consolidation.archive_files import ArchiveFiles
 from tests.support.archives import count, execute, fill, policy
 from tests.support.coded import coded
 from tests.support.coordinating import coordinator

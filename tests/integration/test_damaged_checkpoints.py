@@ -24,7 +24,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate.lease import thread_name
+from langmem_tiers.consolidation.lease import thread_name
 from langmem_tiers.core.errors import CheckpointError
 from langmem_tiers.graph.worker import CycleSerializer, read_strictly, thread_config
 from tests.support.opening import Clock

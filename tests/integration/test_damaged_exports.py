@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.carry.rows import Tables, check_row, make_tables
-from langmem_tiers.core.carried import EXPORTED_TABLES
 from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.exported_tables import EXPORTED_TABLES
 from langmem_tiers.postgres.flow import rows_of
+from langmem_tiers.transfer.rows import Tables, check_row, make_tables
 from tests.support.carrying import changed, lines_of, tenant_rows, wipe, write_lines
 from tests.support.coordinating import coordinator
 from tests.support.damage import Damage, damages, read_all, various

@@ -13,7 +13,7 @@ from langgraph.store.base import PutOp
 
 from langmem_tiers import MemoryCoordinator, TieredStore, create_consolidation_graph
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import broken
 from tests.support.opening import Clock

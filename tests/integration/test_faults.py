@@ -21,8 +21,8 @@ from psycopg.conninfo import make_conninfo
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers import MemoryOrchestrator, TieredStore
+from langmem_tiers.core.concurrency import Work
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, EmbeddingError
-from langmem_tiers.core.threads import Work
 from langmem_tiers.graph.recall import TieredMemoryRetriever
 from langmem_tiers.postgres.driver import drive
 from langmem_tiers.postgres.flow import BuildIndex, Call, Flow, Query

@@ -14,9 +14,9 @@ from langsmith import AsyncClient, Client, tracing_context
 from langsmith.schemas import Feedback
 
 from langmem_tiers import MemoryCoordinator, TieredStore
+from langmem_tiers.coordinator.outcomes import arecord_feedback, record_feedback
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.graph.recall import create_recall_node
-from langmem_tiers.memory.feedback import arecord_feedback, record_feedback
 from tests.support.agents import How, Way
 from tests.support.chat_server import serving
 from tests.support.graphs import ACME, asks, chain, off_the_loop

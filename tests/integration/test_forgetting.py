@@ -15,7 +15,7 @@ from langmem_tiers import MemoryCoordinator, TieredStore, create_consolidation_g
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.forget.find import ASKED, TWIN
 from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
 from tests.support.archives import count, execute, one
 from tests.support.coordinating import Caller, coordinator
 from tests.support.forgetting import (
@@ -47,7 +47,7 @@ WHAT: dict[str, dict[str, Any]] = {
 BESIDE = {"key": ("meadow", "roses", "beta"), "tenant": ("beta",)}
 HELD = {
     *("memory.archived", "memory.audit", "memory.events", "memory.intentions", "memory.recalls"),
-    "memory.states",
+    "coordinator.states",
     *("memory.tenant_sizes", "public.checkpoint_blobs", "public.checkpoint_writes"),
     *("working.documents", "working.memories", "archive"),
 }

@@ -19,9 +19,9 @@ from psycopg.types.json import Jsonb
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.cli.memories import import_records
-from langmem_tiers.consolidate.archive import Archive, archive_all
-from langmem_tiers.consolidate.files import ArchiveFiles
-from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.consolidation.archive import Archive, archive_all
+from langmem_tiers.consolidation.archive_files import ArchiveFiles
+from langmem_tiers.consolidation.steps import Cycle
 from langmem_tiers.core.errors import FileError
 from langmem_tiers.forget.find import ForgetRequest
 from langmem_tiers.forget.forgetting import run_forgetting

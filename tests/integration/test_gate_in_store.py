@@ -9,7 +9,7 @@ import pytest
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.remember.gate import Decision, GatePolicy
-from langmem_tiers.remember.private import detectors
+from langmem_tiers.remember.private_data import detectors
 from langmem_tiers.remember.review import Reviewer, Reviewers
 from tests.support.coordinating import beside, coordinator, keys
 from tests.support.opening import Clock, tables

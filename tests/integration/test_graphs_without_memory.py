@@ -23,9 +23,9 @@ from langmem_tiers import (
     create_reminder_node,
     create_search_memory_tool,
 )
+from langmem_tiers.graph.langmem_tools import create_manage_memory_tool
 from langmem_tiers.graph.recall import TieredMemoryRetriever
-from langmem_tiers.graph.remind import HookState
-from langmem_tiers.graph.tools import create_manage_memory_tool
+from langmem_tiers.graph.reminders import HookState
 from tests.support.coded import coded
 from tests.support.opening import text_index
 from tests.support.servers import held

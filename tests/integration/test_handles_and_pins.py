@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import GatePolicy, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.coordinator.remember import PINNED_TOKENS
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, handle_of, parse_handle
-from langmem_tiers.memory.remembering import PINNED_TOKENS
 from tests.support.opening import Clock
 
 ACME = MemoryContext(tenant="acme", user_id="ada", session_id="monday")

@@ -19,7 +19,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.learn.outcome import (
+from langmem_tiers.learning.outcome import (
     ENOUGH,
     HOLDOUT,
     HoldoutCounts,

@@ -9,9 +9,9 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore
 from langmem_tiers.remember.gate import Decision, GatePolicy, TrustPolicy
-from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.new_memory import NewMemory
 from langmem_tiers.remember.pipeline import SAME_KEY
-from langmem_tiers.remember.private import detectors
+from langmem_tiers.remember.private_data import detectors
 from tests.support.coordinating import coordinator, keys
 from tests.support.opening import tables
 from tests.support.reviewing import model_of, scoring

@@ -26,7 +26,7 @@ from langmem_tiers import (
     create_user_prompt_node,
 )
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.graph.node import DRIVER, NodeConfig, Step
+from langmem_tiers.graph.runtime import DRIVER, NodeConfig, Step
 from langmem_tiers.postgres.flow import Flow
 from tests.support.agents import Way, agent_between, agent_on, calls, scripted
 from tests.support.graphs import ACME, QUICK, fails_once_after

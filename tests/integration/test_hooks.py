@@ -16,7 +16,7 @@ from langmem_tiers import (
     create_session_start_node,
     create_user_prompt_node,
 )
-from langmem_tiers.consolidate.session_end import NO_REASON
+from langmem_tiers.consolidation.session_end import NO_REASON
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError
 from tests.support.coordinating import Caller, Verbs, calling, coordinator
 from tests.support.opening import Clock, Opener, refusing, tables

@@ -25,9 +25,9 @@ from langmem_tiers import (
     create_reflexion_node,
 )
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.learn.outcome import Run
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
-from langmem_tiers.learn.signature import Signature
+from langmem_tiers.learning.outcome import Run
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
+from langmem_tiers.learning.signature import Signature
 from tests.support.graphs import ACME, TASK, asks, chain, learned, memories
 from tests.support.opening import tables, text_index
 

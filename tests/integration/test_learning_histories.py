@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from langmem_tiers import GatePolicy
 from langmem_tiers.core.errors import RollbackError
-from langmem_tiers.learn.outcome import Run
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learning.outcome import Run
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
 from langmem_tiers.testing import Mode
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import BILLING, SHIPPING, broken

@@ -24,7 +24,7 @@ from langmem_tiers import (
     create_skill_node,
 )
 from langmem_tiers.core.errors import ModelError
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
 from tests.support.agents import Way
 from tests.support.graphs import (
     ACME,

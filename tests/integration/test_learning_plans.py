@@ -13,7 +13,7 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.learn.outcome import Run
+from langmem_tiers.learning.outcome import Run
 from langmem_tiers.postgres.flow import Call, rows_of
 from tests.support.coordinating import coordinator
 from tests.support.learning import EASY

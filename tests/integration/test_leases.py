@@ -19,8 +19,8 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate import lease, steps
-from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.consolidation import lease, steps
+from langmem_tiers.consolidation.steps import Cycle
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.postgres.flow import Flow, Query
 from tests.support.coded import coded

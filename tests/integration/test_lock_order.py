@@ -11,7 +11,7 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import RollbackError
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
 from tests.support.coordinating import coordinator
 from tests.support.learning import broken
 from tests.support.opening import Opened, opened_store, text_index

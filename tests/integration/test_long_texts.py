@@ -21,7 +21,7 @@ from langmem_tiers import (
     create_consolidation_graph,
 )
 from langmem_tiers.core.values import lexical_text
-from langmem_tiers.remember.private import detectors
+from langmem_tiers.remember.private_data import detectors
 from tests.support.coded import coded
 
 MOST = 0.5

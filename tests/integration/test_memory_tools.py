@@ -29,9 +29,9 @@ from langmem_tiers import (
     create_search_memory_tool,
 )
 from langmem_tiers.core.memory import handle_of
-from langmem_tiers.graph.context_tools import create_manage_reminder_tool, make_memory_tools
-from langmem_tiers.graph.node import NodeConfig
-from langmem_tiers.recall.fence import recalled_text
+from langmem_tiers.graph.memory_tools import create_manage_reminder_tool, make_memory_tools
+from langmem_tiers.graph.runtime import NodeConfig
+from langmem_tiers.recall.prompt_text import recalled_text
 from langmem_tiers.recall.question import REMINDER_SET
 from tests.support.agents import ScriptedModel, Way, agent_on, scripted
 from tests.support.opening import Clock

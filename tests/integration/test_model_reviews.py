@@ -15,7 +15,7 @@ import pytest
 from langmem_tiers import Reviewer, TieredStore
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.remember.gate import Decision, GatePolicy
-from langmem_tiers.remember.private import detectors
+from langmem_tiers.remember.private_data import detectors
 from langmem_tiers.remember.review import default_reviewers
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Opener, text_index

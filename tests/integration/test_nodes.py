@@ -30,11 +30,11 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.memory import handle_of
 from langmem_tiers.core.options import RECALL_OPTIONS, RecallOptions
 from langmem_tiers.core.settings import CoordinatorSettings
-from langmem_tiers.graph.node import LatestEntries, NodeConfig
 from langmem_tiers.graph.recall import MemoryState, TieredMemoryRetriever, create_recall_node
 from langmem_tiers.graph.remember import create_remember_node
+from langmem_tiers.graph.runtime import LatestEntries, NodeConfig
 from langmem_tiers.graph.turn import create_assemble_node
-from langmem_tiers.recall.fence import recalled_text, with_recalled
+from langmem_tiers.recall.prompt_text import recalled_text, with_recalled
 from tests.support.agents import Way, agent_on, scripted
 from tests.support.graphs import ACME
 from tests.support.opening import DIMS, Clock, FailingEmbeddings, text_index

@@ -12,7 +12,7 @@ import pytest
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.learn.outcome import Run
+from langmem_tiers.learning.outcome import Run
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import LESSON, OTHER_LESSON, Team, broken
 from tests.support.opening import tables

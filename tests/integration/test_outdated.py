@@ -13,7 +13,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.recall.fence import recalled_text
+from langmem_tiers.recall.prompt_text import recalled_text
 from tests.support.coordinating import coordinator, keys
 from tests.support.opening import Clock
 from tests.support.sessions import there

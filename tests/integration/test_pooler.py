@@ -24,8 +24,8 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.core.errors import DatabaseError
+from langmem_tiers.postgres.connection_config import checkpointer_pool
 from langmem_tiers.postgres.migrate import BUILD_LOCK
-from langmem_tiers.postgres.target import checkpointer_pool
 from tests.support.opening import text_index
 from tests.support.pooler import needs_pooler, pooler
 from tests.support.walls import APPLICATION, login

@@ -22,7 +22,7 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
 from tests.support.coordinating import PATIENT, coordinator, keys, verb_of
 from tests.support.opening import Clock, tables, text_index
 from tests.support.servers import fresh_database

@@ -16,7 +16,7 @@ from langchain_core.embeddings import Embeddings
 from langmem_tiers import FailedAttempt, TieredStore
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.learn.promote import Promotion
+from langmem_tiers.learning.promote import Promotion
 from tests.support.coordinating import coordinator
 from tests.support.learning import (
     BILLING,

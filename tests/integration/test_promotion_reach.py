@@ -10,7 +10,7 @@ import pytest
 from langmem_tiers import ConsolidationPolicy, ConsolidationReport, create_consolidation_graph
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
 from langmem_tiers.store.store import local_index
 from tests.support.learning import BILLING, Team, broken, team, tried
 from tests.support.opening import Opener

@@ -10,7 +10,7 @@ import pytest
 from langmem_tiers import ConsolidationPolicy, ConsolidationReport, create_consolidation_graph
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
 from tests.support.learning import BILLING, Team, model_of, tried
 from tests.support.wayward_chat import says, wayward
 

@@ -18,8 +18,8 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate.models import Judgement
-from langmem_tiers.consolidate.policy import MergePolicy
+from langmem_tiers.consolidation.judges import Judgement
+from langmem_tiers.consolidation.policy import MergePolicy
 from tests.support.coordinating import coordinator
 from tests.support.cycling import column, without_events
 from tests.support.opening import Clock, text_index

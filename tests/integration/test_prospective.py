@@ -22,7 +22,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.cli.memories import import_records
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.graph.tools import create_manage_memory_tool
+from langmem_tiers.graph.langmem_tools import create_manage_memory_tool
 from langmem_tiers.importers import Record
 from tests.integration.test_reminders import EVERY, Desk
 from tests.support.agents import Way, agent_on, calls, scripted

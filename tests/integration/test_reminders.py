@@ -15,7 +15,7 @@ from psycopg import sql
 
 from langmem_tiers import ArchivalPolicy, BeforeTool
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
-from langmem_tiers.remind import intentions
+from langmem_tiers.reminders import intentions
 from tests.support.coordinating import Caller, at_once, coordinator, keys
 from tests.support.opening import Clock, Opener, tables, text_index, tiered
 from tests.support.reading import Reader

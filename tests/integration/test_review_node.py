@@ -19,9 +19,9 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, create_review_node
+from langmem_tiers.coordinator.namespaces import Admin
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError
 from langmem_tiers.graph.recall import MemoryState
-from langmem_tiers.memory.namespaces import Admin
 from tests.support.coded import coded
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Opener

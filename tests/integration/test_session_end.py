@@ -15,15 +15,15 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_session_end_node
-from langmem_tiers.consolidate.session_end import NO_REASON, PINNED, RECALLED, SessionReport
+from langmem_tiers.consolidation.session_end import NO_REASON, PINNED, RECALLED, SessionReport
+from langmem_tiers.coordinator import sessions
 from langmem_tiers.core.errors import (
     ConflictError,
     InvalidInputError,
     InvalidTypeError,
 )
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory import tending
+from langmem_tiers.learning.outcome import Run
 from langmem_tiers.postgres.flow import Query
 from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.cycling import CHAT, cycle, done, left_by, step
@@ -40,7 +40,7 @@ def memory(store: TieredStore, url: str) -> Iterator[MemoryCoordinator]:
 
 def ending(memory: MemoryCoordinator, before: Callable[[Query], object]) -> SessionReport:
     """End a session, and do something before each of its queries."""
-    flow = tending.consolidate_session(memory, None)
+    flow = sessions.consolidate_session(memory, None)
 
     def disturbed() -> Any:
         answer: Any = None
@@ -200,7 +200,7 @@ def test_wherever_it_is_broken_off_all_or_nothing_has_happened(
 ) -> None:
     memory.store("Anna asked for the ledger", "episodic", tier="short_term", key="said")
     noted(memory, clock)
-    assert len(left_by(store, url, lambda: tending.consolidate_session(memory, None))) == 2
+    assert len(left_by(store, url, lambda: sessions.consolidate_session(memory, None))) == 2
     assert types(url) == {"semantic": 1, "episodic": 2}
 
 

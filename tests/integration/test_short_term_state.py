@@ -12,8 +12,8 @@ import psycopg
 import pytest
 
 from langmem_tiers import TieredStore
+from langmem_tiers.agent_state.models import MAX_MESSAGES, DailySpend, Message, ShortTermSnapshot
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.state.state import MAX_MESSAGES, DailySpend, Message, ShortTermSnapshot
 from langmem_tiers.testing import StoreDriver
 from tests.support.coordinating import Verbs, at_once, coordinator
 from tests.support.opening import Clock, Opener, text_index, tiered
@@ -253,7 +253,7 @@ async def test_a_full_conversation_takes_messages_from_many_at_once(
     coder: Verbs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as small:
-        small.setattr("langmem_tiers.state.state.MAX_MESSAGES", 10)
+        small.setattr("langmem_tiers.agent_state.models.MAX_MESSAGES", 10)
         await sixteen(coder, ("add_interaction", "user", "hello"))
         for n in range(3):
             await coder("add_interaction", "user", f"last {n}")

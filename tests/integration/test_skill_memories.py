@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_skill_node
+from langmem_tiers.coordinator.learning import learn_skills
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
-from langmem_tiers.learn.skills import MOST_TRACES, ToolCall, Trace
-from langmem_tiers.memory.learning import learn_skills
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
+from langmem_tiers.learning.skills import MOST_TRACES, ToolCall, Trace
 from langmem_tiers.postgres.flow import Flow, GroupWrite, Query
 from tests.support.agents import Way
 from tests.support.coordinating import Caller, coordinator

@@ -11,9 +11,9 @@ import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
 from langmem_tiers import Bounds, TieredStore
+from langmem_tiers.coordinator.recall import recall, recall_query
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.settings import CoordinatorSettings
-from langmem_tiers.memory.recalling import recall, recall_query
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coded import coded
 from tests.support.coordinating import coordinator

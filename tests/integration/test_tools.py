@@ -24,8 +24,8 @@ from pydantic import BaseModel
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
+from langmem_tiers.graph.langmem_tools import create_manage_memory_tool, create_search_memory_tool
 from langmem_tiers.graph.recall import create_recall_node
-from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
 from tests.support.agents import Way, calls, scripted
 from tests.support.graphs import ACME, answers
 from tests.support.opening import Clock, text_index

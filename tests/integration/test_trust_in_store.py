@@ -21,7 +21,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.learn.skills import ToolCall, Trace
+from langmem_tiers.learning.skills import ToolCall, Trace
 from tests.support.coordinating import coordinator
 from tests.support.cycles import cycle
 from tests.support.cycling import EASY

@@ -15,8 +15,8 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.remember.gate import Decision, GatePolicy
-from langmem_tiers.remember.private import detectors
-from langmem_tiers.turn.keeping import Tracked
+from langmem_tiers.remember.private_data import detectors
+from langmem_tiers.turn.pending import Tracked
 from langmem_tiers.turn.trace import CommitReport
 from tests.support.agents import ScriptedModel, agent_on, scripted
 from tests.support.coordinating import coordinator

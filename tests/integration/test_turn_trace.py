@@ -10,7 +10,7 @@ import pytest
 from langmem_tiers import Budget, GatePolicy, MemoryCoordinator, MemoryOrchestrator, TieredStore
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.remember.gate import Decision
-from langmem_tiers.remember.private import detectors
+from langmem_tiers.remember.private_data import detectors
 from langmem_tiers.turn.trace import EndedTurn
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, tables

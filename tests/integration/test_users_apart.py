@@ -18,7 +18,7 @@ from langmem_tiers import (
     TieredStore,
     WorkingMemoryBuffer,
 )
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
 from tests.support.coordinating import coordinator, keys, verb_of
 from tests.support.opening import Clock, tables, text_index
 from tests.support.servers import fresh_database

@@ -25,7 +25,7 @@ from langmem_tiers import (
     create_user_prompt_node,
 )
 from langmem_tiers.graph.recall import MemoryState
-from langmem_tiers.graph.remind import HookState
+from langmem_tiers.graph.reminders import HookState
 from tests.integration.test_revising import JOKE, TWIN, judge
 from tests.integration.test_revising import remembering as noting
 from tests.support.agents import Way, agent_on, calls, scripted

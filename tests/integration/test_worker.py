@@ -15,12 +15,12 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
 
 from langmem_tiers import TieredStore
-from langmem_tiers.consolidate import lease
-from langmem_tiers.consolidate.lease import thread_name
-from langmem_tiers.consolidate.merge import Merge
-from langmem_tiers.consolidate.policy import ConsolidationSchedule
-from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.consolidate.steps import Cycle, StepCounts
+from langmem_tiers.consolidation import lease
+from langmem_tiers.consolidation.lease import thread_name
+from langmem_tiers.consolidation.merge import Merge
+from langmem_tiers.consolidation.policy import ConsolidationSchedule
+from langmem_tiers.consolidation.report import ConsolidationReport
+from langmem_tiers.consolidation.steps import Cycle, StepCounts
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.graph.worker import FENCE_KEY, LEASE_SECONDS, ConsolidationWorker
 from langmem_tiers.postgres.flow import Flow

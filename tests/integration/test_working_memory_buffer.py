@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from langmem_tiers import TieredStore, WorkingMemoryBuffer
+from langmem_tiers.coordinator.buffer import BufferedMemory
 from langmem_tiers.core import tracing
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.memory.buffer import BufferedMemory
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import Verbs, coordinator
 from tests.support.opening import DIMS, Opener, text_index, tiered

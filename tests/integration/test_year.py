@@ -19,7 +19,7 @@ from benchmarks.ruling import Ruling
 from benchmarks.year import Year
 from benchmarks.year_replay import Clock, Replay, Size, Story, open_year
 from benchmarks.year_score import Left, Score, knowing, score
-from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
+from langmem_tiers.consolidation.policy import ArchivalPolicy, ConsolidationPolicy
 from tests.support.servers import fresh_database
 from tests.support.year_oracle import (
     Oracle,

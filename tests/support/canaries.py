@@ -13,8 +13,8 @@ from psycopg import sql
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, MemoryOrchestrator, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.graph.langmem_tools import create_manage_memory_tool, create_search_memory_tool
 from langmem_tiers.graph.recall import TieredMemoryRetriever
-from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
 from tests.support.walls import NAMES_TENANT
 
 TENANTS: Final = tuple(f"tenant{n}" for n in range(50))

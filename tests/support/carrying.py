@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 
 from langmem_tiers import Recollection, TieredStore
-from langmem_tiers.core.carried import UNEXPORTED_TABLES
+from langmem_tiers.core.exported_tables import UNEXPORTED_TABLES
 from tests.support.archives import execute, fill
 from tests.support.coordinating import coordinator
 from tests.support.forgetting import everywhere

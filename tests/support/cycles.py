@@ -14,8 +14,8 @@ import pytest
 
 from benchmarks.ruling import Ruling
 from langmem_tiers import MemoryContext, TieredStore
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.report import ConsolidationReport
+from langmem_tiers.consolidation.policy import ConsolidationPolicy
+from langmem_tiers.consolidation.report import ConsolidationReport
 from langmem_tiers.graph import consolidation
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from tests.support.coordinating import coordinator

@@ -11,11 +11,11 @@ import psycopg
 
 from benchmarks.ruling import COUNTED
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.consolidate.cycle import steps
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
-from langmem_tiers.consolidate.steps import Cycle, CycleStep, Proposal, StepCounts, StepDecision
+from langmem_tiers.consolidation.cycle import steps
+from langmem_tiers.consolidation.policy import ConsolidationPolicy
+from langmem_tiers.consolidation.steps import Cycle, CycleStep, Proposal, StepCounts, StepDecision
 from langmem_tiers.core.memory import Moment
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
 from langmem_tiers.postgres.flow import Flow
 from tests.support.opening import Clock, tables
 

@@ -19,8 +19,8 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.errors import FileError, InvalidInputError
 from langmem_tiers.graph.consolidation import create_consolidation_graph
-from langmem_tiers.learn.reflexion import FailedAttempt
-from langmem_tiers.remind.triggers import Topic
+from langmem_tiers.learning.reflexion import FailedAttempt
+from langmem_tiers.reminders.triggers import Topic
 from tests.support.carrying import lines_of, rich
 from tests.support.coordinating import coordinator
 

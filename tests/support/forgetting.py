@@ -17,7 +17,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from psycopg.types.json import Jsonb
 
 from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore
-from langmem_tiers.consolidate.files import ArchiveFiles
+from langmem_tiers.consolidation.archive_files import ArchiveFiles
 from tests.support.archives import execute, policy, remember
 from tests.support.coordinating import PATIENT, coordinator
 

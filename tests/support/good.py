@@ -37,7 +37,7 @@ from langmem_tiers import (
     TieredStore,
     WorkingMemoryBuffer,
 )
-from langmem_tiers.memory.namespaces import Admin, Learning, Reminders, Truth
+from langmem_tiers.coordinator.namespaces import Admin, Learning, Reminders, Truth
 from langmem_tiers.postgres.flow import rows_of
 from langmem_tiers.turn.layout import PERSONA, Layout, Stage
 from tests.support.opening import ASIDE, TABLES

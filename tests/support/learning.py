@@ -13,7 +13,7 @@ from langchain_openai import ChatOpenAI
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
 from tests.support.coordinating import Caller, coordinator
 from tests.support.opening import Clock, Opener, tables, text_index, tiered
 from tests.support.wayward_chat import Wayward

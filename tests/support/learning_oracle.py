@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from langmem_tiers.learn.outcome import Run
+from langmem_tiers.learning.outcome import Run
 
 MIN_RATE, DEMOTE_AFTER, DEMOTE_WITHIN = 0.5, 2, 3
 

@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import DatabaseUnavailableError, OutcomeUnknownError
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
 from tests.support.coordinating import coordinator
 from tests.support.opening import text_index
 

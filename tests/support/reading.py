@@ -12,7 +12,7 @@ from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda
 from pydantic import Field
 
-from langmem_tiers.consolidate.models import Learned, SummedUp
+from langmem_tiers.consolidation.judges import Learned, SummedUp
 
 
 class Reader:

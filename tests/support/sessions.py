@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 
 from langmem_tiers import MemoryCoordinator, Recollection
-from langmem_tiers.consolidate.session_end import SessionReport
+from langmem_tiers.consolidation.session_end import SessionReport
 from tests.support.opening import Clock
 
 CHAT = "billing.chat."

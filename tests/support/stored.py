@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from langmem_tiers.consolidate.steps import StoredMemory
+from langmem_tiers.consolidation.steps import StoredMemory
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

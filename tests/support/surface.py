@@ -13,14 +13,14 @@ from langmem_tiers import (
     MemoryCoordinator,
     MemoryOrchestrator,
 )
-from langmem_tiers.consolidate import policy as tending
+from langmem_tiers.consolidation import policy as tending
 from langmem_tiers.core.settings import MemorySettings, PromotionSettings
 from langmem_tiers.importers import count_records, detect_format, read_records
 from langmem_tiers.interop import aimport_chat_history, aopen_tier, import_chat_history, open_tier
-from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.recall.fence import recalled_text, with_recalled
+from langmem_tiers.learning.signature import Signature, signature
+from langmem_tiers.recall.prompt_text import recalled_text, with_recalled
 from langmem_tiers.recall.ranking import resolve_profile, time_weighted
-from langmem_tiers.remember.private import detectors
+from langmem_tiers.remember.private_data import detectors
 from langmem_tiers.testing import TrigramEmbeddings, check_names, run_check
 from langmem_tiers.turn.layout import Layout, Stage
 from langmem_tiers.turn.persona import OperationalState

@@ -30,7 +30,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.errors import DatabaseUnavailableError, InvalidInputError
 from langmem_tiers.core.tracing import is_tracing
-from langmem_tiers.graph.learn import (
+from langmem_tiers.graph.learning import (
     create_evolution_node,
     create_outcome_node,
     create_promotion_node,
@@ -38,9 +38,9 @@ from langmem_tiers.graph.learn import (
     create_skill_node,
 )
 from langmem_tiers.graph.recall import create_recall_node
-from langmem_tiers.learn.outcome import Run
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
-from langmem_tiers.learn.skills import ToolCall, Trace
+from langmem_tiers.learning.outcome import Run
+from langmem_tiers.learning.promotion_policy import PromotionPolicy
+from langmem_tiers.learning.skills import ToolCall, Trace
 from tests.support.agents import How, run
 from tests.support.coordinating import Caller, coordinator
 from tests.support.graphs import BROKEN, TASK, Learning, failed_then_worked

@@ -20,13 +20,13 @@ from langgraph.checkpoint.postgres import PostgresSaver
 
 from benchmarks.ruling import Ruling
 from langmem_tiers import ArchivalPolicy, TieredStore
-from langmem_tiers.consolidate.policy import ConsolidationSchedule
-from langmem_tiers.consolidate.report import ConsolidationReport
+from langmem_tiers.consolidation.policy import ConsolidationSchedule
+from langmem_tiers.consolidation.report import ConsolidationReport
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.graph import consolidation
 from langmem_tiers.graph.worker import ConsolidationWorker
 from langmem_tiers.postgres import connection
-from langmem_tiers.postgres.target import checkpointer_pool
+from langmem_tiers.postgres.connection_config import checkpointer_pool
 from tests.support.cycles import POLICY
 from tests.support.opening import Clock, text_index
 
@@ -36,7 +36,7 @@ BATCH = 3
 """Memories a batch, so that few memories make several."""
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload([__name__, "langmem_tiers.consolidate.files"])
+_context.set_forkserver_preload([__name__, "langmem_tiers.consolidation.archive_files"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 
 from langmem_tiers import TieredStore
-from langmem_tiers.consolidate.policy import ConsolidationSchedule
+from langmem_tiers.consolidation.policy import ConsolidationSchedule
 from langmem_tiers.graph.worker import ConsolidationWorker
 from tests.support.coordinating import coordinator
 

@@ -22,16 +22,16 @@ from langmem_tiers import (
     consolidation_due,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate.session_end import SessionReport
+from langmem_tiers.agent_state.models import Goal, ShortTermSnapshot, Task
+from langmem_tiers.consolidation.session_end import SessionReport
+from langmem_tiers.coordinator.buffer import BufferedMemory
 from langmem_tiers.core.memory import Recollections, TierStats
 from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt, Verification
-from langmem_tiers.learn.moves import Explanation
-from langmem_tiers.learn.outcome import LearningStats, OutcomeReport
-from langmem_tiers.learn.promote import Promotion
-from langmem_tiers.learn.skills import Trace
-from langmem_tiers.memory.buffer import BufferedMemory
-from langmem_tiers.remind.intentions import Intention, Reminder
-from langmem_tiers.state.state import Goal, ShortTermSnapshot, Task
+from langmem_tiers.learning.moves import Explanation
+from langmem_tiers.learning.outcome import LearningStats, OutcomeReport
+from langmem_tiers.learning.promote import Promotion
+from langmem_tiers.learning.skills import Trace
+from langmem_tiers.reminders.intentions import Intention, Reminder
 from langmem_tiers.store.store import TierView
 
 

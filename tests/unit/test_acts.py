@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from langmem_tiers.memory.truth import own_words
+from langmem_tiers.coordinator.truth import own_words
 
 LETTER = "forget what I said about the cellar, I was only joking with you about the whole of it all"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.consolidate.archive import ArchivedMemory
-from langmem_tiers.consolidate.files import ArchiveFiles, _from_parquet, _to_parquet
+from langmem_tiers.consolidation.archive import ArchivedMemory
+from langmem_tiers.consolidation.archive_files import ArchiveFiles, _from_parquet, _to_parquet
 
 BIGINT = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.memory.buffer import (
+from langmem_tiers.coordinator.buffer import (
     BufferedMemory,
     PromptMemories,
     call_up,
     fit_prompt,
     merge_found,
 )
-from langmem_tiers.recall.fence import titled_text
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.types import MemoryTypes
+from langmem_tiers.recall.prompt_text import titled_text
 from tests.support.recollections import recollection
 
 WORDS = st.sampled_from(

@@ -11,25 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import ConsolidationReport
-from langmem_tiers.consolidate.merge import (
+from langmem_tiers.consolidation.judges import Pair
+from langmem_tiers.consolidation.merge import (
     ComparisonGroup,
     DuplicateSet,
     Timeline,
     first_contradictions,
     join_duplicates,
 )
-from langmem_tiers.consolidate.models import Pair
-from langmem_tiers.consolidate.policy import (
+from langmem_tiers.consolidation.policy import (
     ConsolidationSchedule,
     RisePolicy,
     due_reason,
     rise_reason,
     time_until_due,
 )
-from langmem_tiers.consolidate.report import add_counts
-from langmem_tiers.consolidate.steps import StepFinding, StoredMemory
+from langmem_tiers.consolidation.report import add_counts
+from langmem_tiers.consolidation.steps import StepFinding, StoredMemory
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
-from langmem_tiers.core.reading import normalise
+from langmem_tiers.core.texts import normalise
 from tests.support.stored import NOON, stored
 
 SOON = timedelta(minutes=10)

@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from benchmarks.cues import PARTS, fires, pairs, unrelated
-from langmem_tiers.core import reading
-from langmem_tiers.core.reading import stem
-from langmem_tiers.remind.triggers import cue_anchors, read_cue, shows_cue, text_stems
+from langmem_tiers.core import texts
+from langmem_tiers.core.texts import stem
+from langmem_tiers.reminders.triggers import cue_anchors, read_cue, shows_cue, text_stems
 
 CUE = "when Anna mentions the budget"
 lower = st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=12)
@@ -149,7 +149,7 @@ def _steps(cue: str, text: str) -> int:
         count += event == "line"
         return step
 
-    reading._stem.cache_clear()
+    texts._stem.cache_clear()
     before = sys.gettrace()
     gc.disable()  # what other tests left to be freed may run lines of its own
     sys.settrace(step)

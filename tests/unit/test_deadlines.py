@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from langmem_tiers.core.threads import DaemonPool, agather_before, gather_before
+from langmem_tiers.core.concurrency import DaemonPool, agather_before, gather_before
 from langmem_tiers.postgres.driver import Deadline
 from tests.support.servers import wait_until
 

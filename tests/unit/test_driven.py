@@ -12,8 +12,8 @@ from langgraph.errors import NodeError
 from langgraph.graph import START, StateGraph
 
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.graph.learn import _NODE_ERROR_KEY
-from langmem_tiers.graph.node import DRIVER, both_forms, check_keys, invoke
+from langmem_tiers.graph.learning import _NODE_ERROR_KEY
+from langmem_tiers.graph.runtime import DRIVER, both_forms, check_keys, invoke
 from langmem_tiers.postgres.flow import Flow
 
 

@@ -17,8 +17,8 @@ from langmem_tiers.core.prompts import (
     RECALLED_REPLACES,
     RECALLED_SAID,
 )
-from langmem_tiers.remember.echo import find_copy, find_echo
-from langmem_tiers.remember.new import KnownText
+from langmem_tiers.remember.duplicates import find_copy, find_echo
+from langmem_tiers.remember.new_memory import KnownText
 
 PORT = KnownText(content="The deployment port is 80.", key="port")
 FRAMES = (

@@ -31,7 +31,7 @@ from langmem_tiers.postgres.embeddings import (
     _Table,
     _Transformer,
 )
-from langmem_tiers.postgres.offline import OfflineEmbeddings
+from langmem_tiers.postgres.offline_embeddings import OfflineEmbeddings
 
 TEXT = "The quick brown fox jumps over the lazy dog."
 MODELS = (LocalEmbeddings, MiniLMEmbeddings, MultilingualEmbeddings)

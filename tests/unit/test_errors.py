@@ -34,7 +34,7 @@ def test_an_error_is_the_same_in_another_process(kind: type[errors.TieredMemoryE
 def test_what_a_model_said_and_a_long_message_stay_in_another_process() -> None:
     failed = errors.EmbeddingError.from_model("no key")
     again = pickle.loads(pickle.dumps(failed))
-    assert (again.said, again.code, str(again)) == ("no key", "model_failed", str(failed))
+    assert (again.model_message, again.code, str(again)) == ("no key", "model_failed", str(failed))
     assert str(failed).startswith("the embedding model failed (no key) and nothing was written: ")
     long = errors.InvalidInputError("x" * 9_000, code="too_large")
     assert str(pickle.loads(pickle.dumps(long))) == str(long)

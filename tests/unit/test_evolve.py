@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.learn.evolve import (
+from langmem_tiers.learning.evolution import (
     WORTH_REMEMBERING,
     entities_of,
     evolve,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.recall.fence import excerpt
+from langmem_tiers.recall.prompt_text import excerpt
 
 TALK = "Water them twice a week. In March, cut the roses to the third bud. Feed them with compost."
 

@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
+from langmem_tiers.core.concurrency import Work, run_sync
 from langmem_tiers.core.config import StoreOptions, parse_index
-from langmem_tiers.core.threads import Work, run_sync
 from langmem_tiers.postgres.connection import in_pipeline
 from langmem_tiers.postgres.driver import drive
 from langmem_tiers.postgres.errors import find_interrupt

@@ -20,8 +20,8 @@ from langmem_tiers.forget.find import (
 )
 from langmem_tiers.forget.forgetting import check_checkpointer
 from langmem_tiers.forget.passages import FORGOTTEN_HERE, Passages, Subject, words_of
-from langmem_tiers.forget.places import EventRow, MemoryRow, Scrubber, StateRow
 from langmem_tiers.forget.receipt import ForgetReceipt, checked_receipt
+from langmem_tiers.forget.text_places import EventRow, MemoryRow, Scrubber, StateRow
 from langmem_tiers.remember.tombstones import KeyedHashes
 
 LONG = "Quibbleton keeps the spare key under the third pot beside the back door."

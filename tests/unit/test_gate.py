@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from benchmarks.gate_corpus import Half, Sample, held_out, tuned
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import ReviewResult
+from langmem_tiers.remember.capacity import Occupant, evictions, worth
 from langmem_tiers.remember.gate import Decision, Gate, GatePolicy, Verdict, route
-from langmem_tiers.remember.new import ContentPart, KnownText, NewMemory
-from langmem_tiers.remember.private import detectors
+from langmem_tiers.remember.new_memory import ContentPart, KnownText, NewMemory
+from langmem_tiers.remember.private_data import detectors
 from langmem_tiers.remember.review import INJECTION, Reviewer, Reviewers, Score, consensus
-from langmem_tiers.remember.room import Occupant, evictions, worth
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 

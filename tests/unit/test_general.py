@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.core.reading import RULE_CHARACTERS
-from langmem_tiers.learn.general import make_vocabulary, names_nobody, reason_to_rewrite
+from langmem_tiers.core.texts import RULE_CHARACTERS
+from langmem_tiers.learning.generalise import make_vocabulary, names_nobody, reason_to_rewrite
 
 LABELS = ["acme", "billing", "billing-service", "coder"]
 OWN = ["We asked Marta before the release.", "The gateway of Northwind is slow."]

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
+from langmem_tiers.core.concurrency import Work, run_async, run_sync
 from langmem_tiers.core.errors import (
     DatabaseError,
     DatabaseUnavailableError,
     ErrorCode,
     OutcomeUnknownError,
 )
-from langmem_tiers.core.threads import Work, run_async, run_sync
 from langmem_tiers.postgres import driver, group_commit
 from langmem_tiers.postgres.driver import AWAITED, BLOCKING, NEVER, Deadline
 from langmem_tiers.postgres.flow import GroupWrite, Lookup, Rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.learn.general import SECRET, find_identifying
+from langmem_tiers.learning.generalise import SECRET, find_identifying
 
 PRIVATE = ["billing-service", "acme", "coder"]
 

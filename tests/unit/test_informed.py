@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.turn.memories import WEIGHT, merge_circumstances
+from langmem_tiers.turn.memory_sources import WEIGHT, merge_circumstances
 from tests.support.recollections import recollection
 
 

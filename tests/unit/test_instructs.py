@@ -22,7 +22,7 @@ from benchmarks.fit_likeness import (
 from benchmarks.gate_corpus import HALVES, OBLIQUE, carried, hands
 from benchmarks.gate_left_out import BROUGHT, left_out, of_kind
 from benchmarks.ordinary import KINDS
-from langmem_tiers.remember.instructs import (
+from langmem_tiers.remember.injection import (
     HELD_FROM,
     injection_features,
     injection_likeness,

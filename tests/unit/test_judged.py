@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.data import records
 from benchmarks.judged import retries, used
-from langmem_tiers.core.reading import normalise
+from langmem_tiers.core.texts import normalise
 
 
 def sums(lines: Callable[[], Iterator[str]]) -> list[int]:

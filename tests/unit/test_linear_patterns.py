@@ -24,10 +24,10 @@ SAMPLE = 1
 """Families that each pattern is tried on by `make test`; `make proof` tries all."""
 _LINE = 2_000
 CUT = {
-    "learn.signature._SIGNS": _LINE,
-    "learn.signature._STEPS": _LINE,
-    "learn.signature._ASSERTED": _LINE,
-    "learn.signature._ACCIDENTS": _LINE,
+    "learning.signature._SIGNS": _LINE,
+    "learning.signature._STEPS": _LINE,
+    "learning.signature._ASSERTED": _LINE,
+    "learning.signature._ACCIDENTS": _LINE,
 }
 """Patterns of which no text is longer than this: lines of failures are cut before they are read."""
 HELD = 0.5
@@ -79,8 +79,8 @@ def test_every_pattern_is_found() -> None:
     assert len(names) > 150
     assert {
         "core.errors._CREDENTIALS",
-        "learn.signature._ACCIDENTS",
-        "recall.fence._FENCE",
+        "learning.signature._ACCIDENTS",
+        "recall.prompt_text._FENCE",
     } <= names
 
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.data import Record, records
 from benchmarks.fit_means import Judged, Message, bound, fit, vocabulary, wanted_of
 from langmem_tiers.core import linear_model
-from langmem_tiers.recall.means import classify_message, memory_need, shipped_weights
+from langmem_tiers.recall.message_intent import classify_message, memory_need, shipped_weights
 from langmem_tiers.recall.question import TALKS
 
 
@@ -82,10 +82,10 @@ def test_a_question_that_sounds_like_talk_does_not_surely_need_no_memory() -> No
 
 
 def test_weights_are_read_as_they_are_written(tmp_path: Path) -> None:
-    linear_model.write_weights(tmp_path, "means", shipped_weights())
+    linear_model.write_weights(tmp_path, "message_intent", shipped_weights())
     linear_model.write_weights(tmp_path, "some", {"b": [0.5], "^ a b": [-1], ". b": [0.26]})
 
-    assert linear_model.read_weights(tmp_path, "means") == shipped_weights()
+    assert linear_model.read_weights(tmp_path, "message_intent") == shipped_weights()
     assert linear_model.read_weights(tmp_path, "some") == {
         "b": (0.5,),
         "^ a b": (-1.0,),

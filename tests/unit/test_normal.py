@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.core.reading import normalise
+from langmem_tiers.core.texts import normalise
 
 
 def test_case_white_space_width_and_what_ends_a_sentence_do_not_matter_and_all_else_does() -> None:

@@ -11,14 +11,14 @@ from langgraph.store.base import PutOp
 
 from langmem_tiers.core.config import IndexOptions, StoreOptions
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.store import ops
+from langmem_tiers.store import operations
 
 NS = ("acme", "a", "b")
 INDEXED = StoreOptions(index=IndexOptions(vector=None, fields=("text",)))
 
 
 def texts(value: dict[str, Any], index: Any = None) -> tuple[tuple[str, str], ...]:
-    return ops.to_write(PutOp(NS, "k", value, index), INDEXED).texts
+    return operations.to_write(PutOp(NS, "k", value, index), INDEXED).texts
 
 
 def test_the_operations_own_fields_replace_the_configured_ones() -> None:
@@ -49,7 +49,7 @@ def test_a_path_with_an_empty_part_or_an_unpaired_bracket_is_refused() -> None:
             (PutOp(NS, "k", value), configured),
         ):
             with pytest.raises(InvalidInputError, match=r"index path .* write it like a\.b"):
-                ops.to_write(op, options)
+                operations.to_write(op, options)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from langmem_tiers import MemoryContext, Reviewer, TieredStore
 from langmem_tiers.cli.app import app
+from langmem_tiers.coordinator.coordinator import MemoryCoordinator
+from langmem_tiers.coordinator.hooks import MemoryHooks
 from langmem_tiers.core.errors import ConfigurationError, mask_passwords, short
-from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.remember.review import Reviewers
 from langmem_tiers.turn.assembly import Fitted
 from langmem_tiers.turn.layout import ORCHESTRATOR, Fragment

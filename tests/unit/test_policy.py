@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.learn.promotion_rules import (
+from langmem_tiers.learning.promotion_policy import (
     BETA,
     SPECIFIED,
     Criterion,

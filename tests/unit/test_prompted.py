@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.remind.prompted import find_intention
+from langmem_tiers.reminders.keywords import find_intention
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from langmem_tiers import (
     TieredStore,
     WorkingMemoryBuffer,
 )
+from langmem_tiers.coordinator.namespaces import Admin, Learning, Reminders, Truth
 from langmem_tiers.core import errors
-from langmem_tiers.memory.namespaces import Admin, Learning, Reminders, Truth
 from tests.support.coordinating import coordinator
 from tests.support.langsmith_server import OFF
 from tests.support.names import places

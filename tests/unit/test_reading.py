@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weakref import ref
 
-from langmem_tiers.core.reading import distinct_words, exact_words, split_sentences, tokens
+from langmem_tiers.core.texts import distinct_words, exact_words, split_sentences, tokens
 
 TEXT = (
     "Don't tell Zoë: it\u2019s 5 o'clock… now! Mail ann@example.org, see https://a.example/b?c=1.\n\n"

@@ -14,8 +14,8 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
+from langmem_tiers.coordinator import remember, sessions, truth
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.memory import remembering, tending, truth
 from langmem_tiers.postgres.flow import Flow
 from tests.support.opening import text_index
 
@@ -58,11 +58,11 @@ def test_what_cannot_be_asked_is_refused_though_nobody_answers(
 
 
 LOOKING_UP: dict[str, Callable[[MemoryCoordinator], Flow[Any]]] = {
-    "store": lambda memory: remembering.store(memory, "No nuts", pinned=True, importance=7),
-    "store_many": lambda memory: remembering.store_many(memory, [{"content": ODD, "pinned": True}]),
+    "store": lambda memory: remember.store(memory, "No nuts", pinned=True, importance=7),
+    "store_many": lambda memory: remember.store_many(memory, [{"content": ODD, "pinned": True}]),
     "supersede": lambda memory: truth.supersede(memory, "k", by=ODD),
-    "release": lambda memory: tending.release(memory, "k", reason="It is so", version=ODD),
-    "reject": lambda memory: tending.reject(memory, "k", reason="It is not so", version=ODD),
+    "release": lambda memory: sessions.release(memory, "k", reason="It is so", version=ODD),
+    "reject": lambda memory: sessions.reject(memory, "k", reason="It is not so", version=ODD),
 }
 
 
@@ -94,4 +94,4 @@ def test_what_is_empty_or_false_is_refused_where_it_is_of_another_kind(
     memory: MemoryCoordinator, field: str, given: Any
 ) -> None:
     told = {"content": "The key rotates on Mondays", "speaker": "Ada", field: given}
-    refused_at_once(remembering.store(memory, **told), f"^(a )?{field} is ")
+    refused_at_once(remember.store(memory, **told), f"^(a )?{field} is ")

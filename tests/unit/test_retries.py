@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from langmem_tiers.learn.reflexion import TriedCall, find_cure, is_transient_failure
-from langmem_tiers.learn.signature import signature
+from langmem_tiers.learning.reflexion import TriedCall, find_cure, is_transient_failure
+from langmem_tiers.learning.signature import signature
 
 COMMA = "ValueError: the amount '1,234' has a comma"
 FAILED = TriedCall(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.consolidate.steps import Proposal, StepDecision, combine_proposals
+from langmem_tiers.consolidation.steps import Proposal, StepDecision, combine_proposals
 
 
 def decision(source: int, target: int | None) -> StepDecision:

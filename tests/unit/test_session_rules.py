@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers.consolidate.models import Concept, Summary
-from langmem_tiers.consolidate.session_end import (
+from langmem_tiers.consolidation.judges import Concept, Summary
+from langmem_tiers.consolidation.session_end import (
     DIGEST_LENGTH,
     LEARNED,
     NO_REASON,
@@ -23,7 +23,7 @@ from langmem_tiers.consolidate.session_end import (
     choose_kept,
     notes_by_project,
 )
-from langmem_tiers.consolidate.steps import StoredMemory
+from langmem_tiers.consolidation.steps import StoredMemory
 from tests.support.stored import NOON, stored
 
 

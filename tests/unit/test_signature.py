@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.learn.signature import LONGEST, Signature, signature
+from langmem_tiers.learning.signature import LONGEST, Signature, signature
 
 FULL = os.environ.get("LANGMEM_TIERS_PROOF") == "full"
 COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

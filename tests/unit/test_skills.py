@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.learn.skills import (
+from langmem_tiers.learning.skills import (
     MAX_LENGTH,
     MIN_LENGTH,
     SkillStep,

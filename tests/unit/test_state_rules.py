@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.state.state import (
+from langmem_tiers.agent_state.models import (
     MAX_DELTAS,
     DailySpend,
     EmotionalState,
@@ -25,6 +24,7 @@ from langmem_tiers.state.state import (
     state_from_json,
     state_to_json,
 )
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 GOAL = Goal(goal_id="ship", description="Ship the release")

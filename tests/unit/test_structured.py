@@ -14,11 +14,11 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langgraph.constants import TAG_NOSTREAM
 from pydantic import BaseModel
 
+from langmem_tiers.core.chat_models import HEAD, TAIL, aask, ask
 from langmem_tiers.core.errors import InvalidTypeError, ModelError
-from langmem_tiers.core.structured import HEAD, TAIL, aask, ask
-from langmem_tiers.learn.general import generaliser_of
-from langmem_tiers.learn.reflexion import Experience, FailedAttempt, reflector_of
-from langmem_tiers.recall.fence import escape_fences
+from langmem_tiers.learning.generalise import generaliser_of
+from langmem_tiers.learning.reflexion import Experience, FailedAttempt, reflector_of
+from langmem_tiers.recall.prompt_text import escape_fences
 
 QUESTION: list[BaseMessage] = [HumanMessage("What is the answer?")]
 

@@ -10,10 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, ToolMessage
 
+from langmem_tiers.agent_state.models import Task
+from langmem_tiers.agent_state.tasks import (
+    NO_TODOS_SEEN,
+    STATUSES,
+    build_workflow,
+    find_newly_completed,
+)
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.graph.messages import todo_steps
-from langmem_tiers.state.state import Task
-from langmem_tiers.state.tasks import NO_TODOS_SEEN, STATUSES, build_workflow, find_newly_completed
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 

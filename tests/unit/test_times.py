@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError, MissingExtraError
-from langmem_tiers.remind.prompted import NO_TIME, SEVERAL_TIMES, checked_languages, read_time
+from langmem_tiers.reminders.keywords import NO_TIME, SEVERAL_TIMES, checked_languages, read_time
 
 MONDAY = datetime(2026, 3, 2, 10, tzinfo=UTC)
 

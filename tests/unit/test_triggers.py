@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from langmem_tiers import At, BeforeTool, If, When
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.remind.intentions import DueRow
-from langmem_tiers.remind.triggers import (
+from langmem_tiers.reminders.intentions import DueRow
+from langmem_tiers.reminders.triggers import (
     NextCall,
     Occasion,
     Trigger,

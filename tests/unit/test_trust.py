@@ -14,7 +14,7 @@ from langmem_tiers.core.context import Caller
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TRUST_THRESHOLD
 from langmem_tiers.core.values import provenance_of, trust_of
-from langmem_tiers.remember.echo import (
+from langmem_tiers.remember.duplicates import (
     MAX_CHARACTERS,
     MAX_OF_ALL,
     MAX_PER_CALLER,
@@ -29,7 +29,7 @@ from langmem_tiers.remember.gate import (
     derived_trust,
     released_trust,
 )
-from langmem_tiers.remember.new import parse_recalled
+from langmem_tiers.remember.new_memory import parse_recalled
 from tests.support.recollections import NOW, recollection
 
 trusts = st.floats(0, 1)

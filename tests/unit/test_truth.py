@@ -14,7 +14,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import read_recall_fields
-from langmem_tiers.remember.new import NewMemory, to_write
+from langmem_tiers.remember.new_memory import NewMemory, to_write
 
 MOMENTS = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis adds the zone
 CONTEXT = MemoryContext(tenant="acme")

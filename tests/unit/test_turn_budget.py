@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
-from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.new_memory import NewMemory
 from langmem_tiers.turn.record import LONGEST_RESULT, TurnRecord, read_tool_call
 from langmem_tiers.turn.trace import (
     Budget,

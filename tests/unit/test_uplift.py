@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.learn.outcome import (
+from langmem_tiers.learning.outcome import (
     HoldoutCounts,
     beta_interval,
     chance_at_most,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.learn.outcome import unused_memories
+from langmem_tiers.learning.outcome import unused_memories
 
 SHOWN = {
     "port": "The staging database listens on port 6543 behind the bouncer",

@@ -10,8 +10,8 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from langmem_tiers.core.carried import EXPORTED_TABLES, statement_for
 from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.exported_tables import EXPORTED_TABLES, statement_for
 from langmem_tiers.core.memory import TIERS
 from langmem_tiers.core.vectors import VectorOptions
 
