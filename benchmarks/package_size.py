@@ -162,6 +162,7 @@ def breaches(read: Sequence[Module]) -> Iterator[str]:
         yield f"{several}: {', '.join(errors)}"
     for circle in circles(graph(read, everywhere=True)):
         yield f"{', '.join(circle)}: a circle of imports, be it for types alone"
+    yield from breaches_of_words(read)
 
 
 def breaches_of_words(read: Sequence[Module]) -> Iterator[str]:

@@ -53,7 +53,7 @@ Promoter: TypeAlias = CompiledStateGraph[Night, MemoryContext, Night, Night]
 
 
 def build_agent(store: TieredStore) -> Agent:
-    """An agent that learns: it recalls before each try, credits it, and notes the lesson.
+    """Make an agent that learns: it recalls before each try, credits it, and notes the lesson.
 
     Example:
         ```python
@@ -86,7 +86,7 @@ def build_agent(store: TieredStore) -> Agent:
 
 
 def build_forgetful_agent() -> Agent:
-    """The same agent without a memory."""
+    """Make the same agent without a memory."""
     builder = StateGraph(State, context_schema=MemoryContext)
     builder.add_node("write", write)
     builder.add_node("run", RUN)
@@ -97,7 +97,7 @@ def build_forgetful_agent() -> Agent:
 
 
 def build_promoter(store: TieredStore) -> Promoter:
-    """What runs each night: it promotes what has proven itself."""
+    """Make the graph that runs each night: it promotes what has proven itself."""
     builder = StateGraph(Night, context_schema=MemoryContext)
     builder.add_node("promotion", create_promotion_node())
     builder.add_edge(START, "promotion")
@@ -112,7 +112,7 @@ def run_python(code: str, given: str) -> str:
 
 
 def reported(error: Exception) -> str:
-    """An error as the last line of its traceback says it."""
+    """Return an error as the last line of its traceback says it."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -120,7 +120,7 @@ RUN = ToolNode([run_python], handle_tool_errors=reported)
 
 
 def asked(task: Task) -> State:
-    """What a run begins with."""
+    """Return the state that a run begins with."""
     return {"task": task, "messages": [HumanMessage(f"{task.question}: {task.given}")]}
 
 
@@ -140,7 +140,7 @@ def tells(recalled: str, code: str) -> bool:
 
 
 def errors(state: State) -> list[str]:
-    """What failed in this run, in order."""
+    """Return the failures of this run, in order."""
     return [
         str(one.text)
         for one in state["messages"]
@@ -155,7 +155,7 @@ def worked(state: State) -> bool:
 
 
 def helped(state: State) -> bool | None:
-    """What lessons are credited with: nothing, unless one of them was followed."""
+    """Return the outcome that lessons are credited with, or None if the run read no lesson."""
     return worked(state) if state["told"] else None
 
 

@@ -39,7 +39,7 @@ Graph: TypeAlias = CompiledStateGraph[State, MemoryContext, State, State]
 
 
 def build_graph(store: TieredStore) -> Graph:
-    """A graph with two nodes: questions are answered from memory, all else is remembered.
+    """Make a graph of two nodes: it answers questions from memory and remembers all else.
 
     Example:
         ```python

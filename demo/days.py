@@ -34,7 +34,7 @@ class Clock:
     now: datetime = field(default_factory=lambda: datetime.now(UTC) - timedelta(days=DAYS))
 
     def __call__(self) -> datetime:
-        """The time."""
+        """Return the time."""
         return self.now
 
     def advance(self, **delta: float) -> None:
@@ -81,7 +81,7 @@ class History:
     """What each night moved."""
 
     def of(self, family: str, project: str) -> list[Run]:
-        """The runs of one kind of task in a project, in order."""
+        """Return the runs of one kind of task in a project, in order."""
         return [
             one.run for one in self.worked if (one.task.family, one.project) == (family, project)
         ]

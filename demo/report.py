@@ -139,7 +139,7 @@ def _why(one: Mapping[str, Any]) -> str:
 
 
 def _terms(explanation: Mapping[str, float]) -> list[str]:
-    """What a score is the sum of; what would be 0.00 in print is left out."""
+    """Name the parts of a score, but those that would print as 0.00."""
     return [f"{name} {term:.2f}" for name, term in explanation.items() if abs(term) >= VISIBLE]
 
 
@@ -177,7 +177,7 @@ def _projects() -> str:
 
 
 def _grid(*names: str) -> Table:
-    """A table without lines; it has no head if its columns have no names."""
+    """Make a table without lines; it has no head if its columns have no names."""
     made = Table(
         box=None,
         pad_edge=False,
@@ -191,5 +191,5 @@ def _grid(*names: str) -> Table:
 
 
 def _panel(title: str, content: RenderableType) -> Panel:
-    """A frame with a title."""
+    """Make a frame with a title."""
     return Panel(content, title=title, title_align="left", padding=(0, 1))

@@ -121,7 +121,7 @@ class RuledModel(BaseChatModel):
         return "ruled"
 
     def bind_tools(self, *_: Any, **__: Any) -> Runnable[Any, AIMessage]:
-        """It knows its tools."""
+        """Return the model itself, as it knows its tools."""
         return self
 
     def _generate(
@@ -238,7 +238,7 @@ def _after_model(state: HookState) -> Literal["run", "commit"]:
 
 
 def _told(state: HookState) -> list[dict[str, Any]]:
-    """What the user told: what is asked is not kept."""
+    """Return the user's statement; a question is not kept."""
     said = _question(state["messages"])
     if not said or said.endswith("?"):
         return []
@@ -246,7 +246,7 @@ def _told(state: HookState) -> list[dict[str, Any]]:
 
 
 def _reported(error: Exception) -> str:
-    """What the model is told, and what is kept: the error, and nothing around it."""
+    """Return the error alone, as the model reads it and memory keeps it."""
     return str(error)
 
 
@@ -262,13 +262,13 @@ def _value(node: ast.AST) -> float:
 
 
 def _question(messages: Sequence[BaseMessage]) -> str:
-    """What the user said last."""
+    """Return the last message of the user."""
     asked = (one for one in reversed(messages) if isinstance(one, HumanMessage))
     return next((str(one.text).strip() for one in asked), "")
 
 
 def _next(messages: list[BaseMessage]) -> AIMessage:
-    """What the ruled model says next: a call, or its answer."""
+    """Return the next message of the ruled model: a call, or its answer."""
     asked = _question(messages)
     sums = list(dict.fromkeys(_SUM.findall(asked)))
     since = [place for place, one in enumerate(messages) if isinstance(one, HumanMessage)]
@@ -287,7 +287,7 @@ def _next(messages: list[BaseMessage]) -> AIMessage:
 
 
 def _plan(sums: Sequence[str], number: int) -> AIMessage:
-    """The todos, as far as they are done."""
+    """Write the todos: those before the number are completed, the next is in progress."""
     status = ["completed"] * number + ["in_progress"] + ["pending"] * len(sums)
     todos = [
         {"content": f"Work out {one}", "status": how}
@@ -301,7 +301,7 @@ def _call(name: str, **arguments: Any) -> AIMessage:
 
 
 def _said(messages: Sequence[BaseMessage], shown: str) -> list[str]:
-    """What the user said before, in the memories that are shown and in this thread."""
+    """Return the user's earlier sentences, from the memories shown and from this thread."""
     lines = "\n".join(unescape(one) for one in _MEMORY.findall(shown)).splitlines()
     here = [str(one.text).strip() for one in messages[:-1] if isinstance(one, HumanMessage)]
     told = [_LINE.sub("", one.strip()) for one in lines if not one.startswith(_NOT_SAID)]

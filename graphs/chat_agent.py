@@ -98,7 +98,7 @@ def make_agent(
 
 
 def _told(messages: Sequence[BaseMessage]) -> list[str]:
-    """What the model was told: in the memories it is shown, and by the user before."""
+    """Return the statements that the model has read, in memories and from the user before."""
     shown = [str(one.text) for one in messages if isinstance(one, SystemMessage)]
     recalled = _MEMORY.findall("\n".join(shown))
     said = [str(one.text).strip() for one in messages[:-1] if isinstance(one, HumanMessage)]

@@ -87,7 +87,7 @@ class AddingModel(BaseChatModel):
         return "adding"
 
     def bind_tools(self, *_: Any, **__: Any) -> Runnable[Any, AIMessage]:
-        """It calls the tools there are."""
+        """Return the model itself, as it calls the tools by their names."""
         return self
 
     def _generate(
@@ -193,7 +193,7 @@ def worked(state: MemoryState) -> bool:
 
 
 def _reported(error: Exception) -> str:
-    """What the model is told, and what is kept: the error, and nothing around it."""
+    """Return the error alone, as the model reads it and memory keeps it."""
     return str(error)
 
 
@@ -232,13 +232,13 @@ def _after_outcome(state: MemoryState) -> Literal["recall", "model"]:
 
 
 def _turn(messages: list[BaseMessage]) -> list[BaseMessage]:
-    """What came since the last question, with it."""
+    """Return the messages from the last question on."""
     places = [place for place, one in enumerate(messages) if isinstance(one, HumanMessage)]
     return messages[places[-1] :] if places else messages
 
 
 def _errors(messages: list[BaseMessage]) -> list[str]:
-    """What failed in this turn."""
+    """Return the failures of this turn."""
     return [
         str(one.text)
         for one in _turn(messages)
@@ -247,7 +247,7 @@ def _errors(messages: list[BaseMessage]) -> list[str]:
 
 
 def _next(messages: list[BaseMessage]) -> AIMessage:
-    """What the adding model says next: a call, or the sum."""
+    """Return the next message of the adding model: a call, or the sum."""
     question, *done = _turn(messages)
     errors = _errors(messages)
     answers = [one for one in done if isinstance(one, ToolMessage) and one.status != "error"]

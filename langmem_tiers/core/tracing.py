@@ -110,7 +110,7 @@ def trace_id() -> str | None:
 
 
 def _extra(of: Any, name: str) -> dict[str, Any]:
-    """Whose verb it is; one of a namespace is called `reminders.add`."""
+    """Return how a trace names and tags a verb; one of a namespace is called `reminders.add`."""
     within = getattr(of, "called", None)
     return {**_run_metadata(of), "name": name if within is None else f"{within}.{name}"}
 

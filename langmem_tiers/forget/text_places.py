@@ -167,7 +167,7 @@ class ExposureRow(NamedTuple):
     user_id: str | None
 
 
-class AuditRow(NamedTuple):
+class LoggedText(NamedTuple):
     """A row of the audit log."""
 
     id: int
@@ -231,7 +231,7 @@ PLACES: Final[Mapping[str, TextPlace]] = {
         ("namespace", "key", "value", "session", "speaker", "user_id"),
     ),
     "events": TextPlace("events_page", EventRow, {"after": ""}, ("event", "detail")),
-    "audit": TextPlace("audit_told", AuditRow, {"after": 0}, ("told",)),
+    "audit": TextPlace("audit_told", LoggedText, {"after": 0}, ("told",)),
     "states": TextPlace(
         "states_page", StateRow, {"owner": "", "kind": "", "name": ""}, ("owner", "name", "value")
     ),
@@ -427,7 +427,7 @@ class Scrubber:
         if self._named(waiting.holder):
             self.held.append(waiting.id)
 
-    def add_logged(self, row: AuditRow) -> None:
+    def add_logged(self, row: LoggedText) -> None:
         """Judge a row of the audit log, once the memories are judged; its id alone is kept."""
         gone = any(id_ in self.erased or id_ in self.quoting for id_ in row.memories)
         who = any(map(self.is_who, row.names))
