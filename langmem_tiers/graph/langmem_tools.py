@@ -169,7 +169,9 @@ def create_manage_memory_tool(
     """
     if namespace is None:
         config = NodeConfig(context, coordinator)
-        return make_context_tool("manage", name, instructions or "", config)
+        return make_context_tool(
+            "manage", name, "" if instructions is None else instructions, config
+        )
     labels, actions = _checked_labels(namespace), _permitted_actions(actions_permitted)
 
     def manage_memory(

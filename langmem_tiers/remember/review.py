@@ -295,8 +295,8 @@ def checked_score(value: object, most: float) -> Score:
     )
 
 
-class ModelScore(BaseModel):
-    """The answer of a model."""
+class Reviewed(BaseModel):
+    """What a model is asked for."""
 
     score: float = Field(description=prompts.REVIEW_SCORE)
     reason: str = Field(description=prompts.REVIEW_REASON)
@@ -310,7 +310,7 @@ class _ReviewTask(NamedTuple):
     most: float
     messages: Sequence[BaseMessage] | None
 
-    def check(self, answer: ModelScore) -> None:
+    def check(self, answer: Reviewed) -> None:
         """Refuse a score that is out of range."""
         if not 0 <= answer.score <= self.most:
             problem = prompts.OUT_OF_RANGE.format(score=answer.score, most=self.most)
@@ -424,9 +424,7 @@ class Panel:
     def _answer(self, asks: Callable[..., Any], task: _ReviewTask) -> Work[Score | ModelError]:
         """Ask a model as one member; an unusable answer is returned as its error."""
         try:
-            answer: ModelScore = yield asks(
-                self._model, ModelScore, task.messages or (), task.check
-            )
+            answer: Reviewed = yield asks(self._model, Reviewed, task.messages or (), task.check)
         except ModelError as error:
             return error
         return Score(answer.score, answer.reason.strip())

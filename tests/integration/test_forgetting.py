@@ -47,7 +47,7 @@ WHAT: dict[str, dict[str, Any]] = {
 BESIDE = {"key": ("meadow", "roses", "beta"), "tenant": ("beta",)}
 HELD = {
     *("memory.archived", "memory.audit", "memory.events", "memory.intentions", "memory.recalls"),
-    "coordinator.states",
+    "memory.states",
     *("memory.tenant_sizes", "public.checkpoint_blobs", "public.checkpoint_writes"),
     *("working.documents", "working.memories", "archive"),
 }

@@ -26,7 +26,7 @@ FROM memory.lineage l;
 """
 """Twenty tenants of whose memories ten hang on each other at a time."""
 
-store = loaded_store(_FILL, "working.memories", "memory.lineage", "coordinator.events")
+store = loaded_store(_FILL, "working.memories", "memory.lineage", "memory.events")
 
 
 Use = Callable[[MemoryCoordinator], object]

@@ -46,7 +46,7 @@ INNER: Final = {
     "MemoryCoordinator.admin.decisions": "what a node asks for",
     "MemoryCoordinator.admin.adecisions": "what a node asks for",
     "MemoryType.fields": "what storing asks of a type",
-    "MemoryType.kept_for": "what storing asks of a type",
+    "MemoryType.is_personal": "what storing asks of a type",
     "MemoryType.match": "what a recall asks of a type",
     "MemoryTypes.learned": "what a recall asks of the types",
     "MemoryContext.can_reach": "what a look-up asks of a context",
