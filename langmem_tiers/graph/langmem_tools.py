@@ -168,10 +168,8 @@ def create_manage_memory_tool(
         ```
     """
     if namespace is None:
-        config = NodeConfig(context, coordinator)
-        return make_context_tool(
-            "manage", name, "" if instructions is None else instructions, config
-        )
+        ending = "" if instructions is None else instructions
+        return make_context_tool("manage", name, ending, NodeConfig(context, coordinator))
     labels, actions = _checked_labels(namespace), _permitted_actions(actions_permitted)
 
     def manage_memory(
