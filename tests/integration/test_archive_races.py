@@ -163,7 +163,7 @@ DYING = """
 import os, sys
 from fsspec.implementations.local import LocalFileSystem
 from langmem_tiers import ArchivalPolicy, MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.consolidation import archive, files
+from langmem_tiers.consolidation import archive, archive_files
 
 url, directory, point = sys.argv[1:]
 
@@ -173,7 +173,7 @@ def die(*_, **__):
 if point == "before the file":
     LocalFileSystem.makedirs = die
 elif point == "before it is read back":
-    files._check_written = die
+    archive_files._check_written = die
 elif point == "before it is named":
     LocalFileSystem.mv = die
 elif point == "before the transaction":
