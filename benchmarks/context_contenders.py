@@ -22,7 +22,7 @@ from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Row
 from langmem_tiers.postgres.sql import Statement, statements
-from langmem_tiers.recall.scoring import Candidate
+from langmem_tiers.recall.matching import Candidate
 
 CALIBRATED, MATCH = "calibrated", "match"
 OURS, OURS_MATCH = f"get_context, {CALIBRATED}", f"get_context, {MATCH}"

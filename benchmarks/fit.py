@@ -53,8 +53,7 @@ from benchmarks.recall_system import NAMES, Evidence, System, evidence_of
 from langmem_tiers import EmbeddedPostgres, LocalEmbeddings, MemoryContext, MemoryCoordinator
 from langmem_tiers.postgres.embeddings import MiniLMEmbeddings, MultilingualEmbeddings
 from langmem_tiers.postgres.offline_embeddings import OfflineEmbeddings
-from langmem_tiers.recall.recall import POOL
-from langmem_tiers.recall.scoring import (
+from langmem_tiers.recall.matching import (
     BY_ITSELF,
     CHANCE,
     OF_LESSONS,
@@ -62,6 +61,7 @@ from langmem_tiers.recall.scoring import (
     Candidate,
     weights_for_model,
 )
+from langmem_tiers.recall.recall import POOL
 
 MEETINGS_FILE = Path("../shared/data/qmsum-dev.jsonl")
 """Fitted on where it is there and no other file is named: MIT licence."""

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.recall_metrics import Floats, Interval, interval
 from benchmarks.recall_report import Ablation, StyleResult
 from benchmarks.recall_system import NAMES, Evidence
-from langmem_tiers.recall.scoring import weights_for_model
+from langmem_tiers.recall.matching import weights_for_model
 
 GROUPS = (
     *((name,) for name in NAMES),

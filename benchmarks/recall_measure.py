@@ -26,8 +26,8 @@ from benchmarks.recall_report import (
 from benchmarks.recall_report import used as after_use
 from benchmarks.recall_system import LIMIT, System
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.recall.matching import weights_for_model
 from langmem_tiers.recall.ranking import Profile, RankingQuery, Terms, rank, resolve_profile
-from langmem_tiers.recall.scoring import weights_for_model
 
 Step = Callable[[int], object]
 """Told how many questions were answered."""

@@ -20,9 +20,7 @@ from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.values import small_talk_chance
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres.offline_embeddings import OfflineEmbeddings
-from langmem_tiers.recall.question import TALKS, read_question
-from langmem_tiers.recall.question import Question as Reading
-from langmem_tiers.recall.scoring import (
+from langmem_tiers.recall.matching import (
     FEATURES,
     Candidate,
     SearchFacts,
@@ -32,6 +30,8 @@ from langmem_tiers.recall.scoring import (
     score_candidates,
     word_similarities,
 )
+from langmem_tiers.recall.question import TALKS, read_question
+from langmem_tiers.recall.question import Question as Reading
 
 Floats = NDArray[np.float64]
 

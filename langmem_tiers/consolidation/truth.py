@@ -16,7 +16,7 @@ from langmem_tiers.core.texts import LINE_LENGTH, printable_line, shorten_line
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learning.moves import MoveRecord, move_record, visible_content
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, retried_on_conflict, rows_of
-from langmem_tiers.recall.scoring import Candidate
+from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.remember.gate import OWN_EVIDENCE_TRUST
 from langmem_tiers.store.write import LOCK, lock_call
 

@@ -28,7 +28,7 @@ from langmem_tiers.core.checks import checked_flag, checked_instance, checked_pa
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.postgres.flow import Flow, without_deadline
-from langmem_tiers.recall.scoring import OTHER
+from langmem_tiers.recall.matching import OTHER
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.transfer import transfer
 from langmem_tiers.transfer.transfer import ExportReport, ImportReport

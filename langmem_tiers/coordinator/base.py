@@ -26,14 +26,14 @@ from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.learning.promotion_policy import promotion_policy
 from langmem_tiers.postgres.embeddings import LocalEmbeddings, MiniLMEmbeddings
 from langmem_tiers.recall.budget import reranker_for
-from langmem_tiers.recall.recall import RecallConfig, approximate_tokens
-from langmem_tiers.recall.scoring import (
+from langmem_tiers.recall.matching import (
     OTHER,
     Weights,
     WordVectors,
     read_weights,
     weights_for_model,
 )
+from langmem_tiers.recall.recall import RecallConfig, approximate_tokens
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, Gate, GatePolicy
 from langmem_tiers.remember.pipeline import Pipeline
 from langmem_tiers.remember.review import Panel, Reviewers, default_reviewers, make_rerankers

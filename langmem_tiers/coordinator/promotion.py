@@ -22,8 +22,8 @@ from langmem_tiers.learning import promotion_policy as rules
 from langmem_tiers.learning.generalise import Generaliser, generaliser_of
 from langmem_tiers.learning.promote import Promotion
 from langmem_tiers.postgres.flow import Flow, without_deadline
+from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.recall.recall import find_by_key
-from langmem_tiers.recall.scoring import Candidate
 from langmem_tiers.remember.commit import commit_writes
 from langmem_tiers.remember.new_memory import checked_text
 from langmem_tiers.store.write import Write

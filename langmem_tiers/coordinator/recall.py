@@ -43,6 +43,7 @@ from langmem_tiers.learning.outcome import (
 from langmem_tiers.learning.promote import LIST_FIELDS
 from langmem_tiers.postgres.flow import Call, Flow, Query, extend_deadline, single
 from langmem_tiers.recall import recall as recalls
+from langmem_tiers.recall.matching import Candidate, read_candidates, to_recollection
 from langmem_tiers.recall.ranking import (
     DEFAULT_FLOOR,
     NO_FLOOR,
@@ -52,7 +53,6 @@ from langmem_tiers.recall.ranking import (
 )
 from langmem_tiers.recall.recall import POOL, QueryVectors, RecallQuery, find_by_key, recall_bounds
 from langmem_tiers.recall.replay import RecallRecorder, Replay, replay_turn
-from langmem_tiers.recall.scoring import Candidate, read_candidates, to_recollection
 from langmem_tiers.remember.duplicates import RecalledMemory
 from langmem_tiers.remember.review import MODEL, OWN
 from langmem_tiers.store.filters import compile_filter

@@ -13,8 +13,8 @@ from langmem_tiers.core.memory import Recollection, StoreResult, handle_of
 from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, document_options
 from langmem_tiers.core.texts import LINE_LENGTH, shorten_line
 from langmem_tiers.postgres.flow import Call, Flow, Query, single
+from langmem_tiers.recall.matching import read_candidates, to_recollection
 from langmem_tiers.recall.recall import recall_bounds, visibility
-from langmem_tiers.recall.scoring import read_candidates, to_recollection
 from langmem_tiers.remember.new_memory import NewMemory
 from langmem_tiers.store.operations import to_tier
 

@@ -15,7 +15,7 @@ from langmem_tiers.core.texts import LINE_LENGTH, shorten_line
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.find import KeyMeaning
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.recall.scoring import Candidate
+from langmem_tiers.recall.matching import Candidate
 
 _STORE_FIRST = " to derive from: store it first, in a call of its own"
 

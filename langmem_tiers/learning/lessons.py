@@ -18,6 +18,13 @@ from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learning.reflexion import is_transient_failure
 from langmem_tiers.learning.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.recall.matching import (
+    Candidate,
+    read_candidates_and_facts,
+    score_candidates,
+    to_recollection,
+    word_similarities,
+)
 from langmem_tiers.recall.ranking import DEFAULT_FLOOR, NO_FLOOR, Floor
 from langmem_tiers.recall.recall import (
     QueryVectors,
@@ -26,13 +33,6 @@ from langmem_tiers.recall.recall import (
     prepare_query,
     recall_statement,
     setting_calls,
-)
-from langmem_tiers.recall.scoring import (
-    Candidate,
-    read_candidates_and_facts,
-    score_candidates,
-    to_recollection,
-    word_similarities,
 )
 from langmem_tiers.store.flows import StoreFlows
 

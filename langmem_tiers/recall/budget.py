@@ -27,7 +27,7 @@ from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Source
 from langmem_tiers.core.texts import exact_words, fold_case, shorten_line
 from langmem_tiers.core.values import source_of
 from langmem_tiers.postgres.flow import Flow, ask_model
-from langmem_tiers.recall.scoring import WordVectors
+from langmem_tiers.recall.matching import WordVectors
 
 TokenCounter = Callable[[str], int]
 """Function that counts the tokens of a text."""

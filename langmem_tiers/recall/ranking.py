@@ -25,8 +25,8 @@ from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection
 from langmem_tiers.core.texts import LINE_LENGTH
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION, MemoryTypes
 from langmem_tiers.core.values import small_talk_chance
+from langmem_tiers.recall.matching import K1, Candidate, SearchFacts, Weights
 from langmem_tiers.recall.question import REMINDER_SET, TALKS, Question, name_words
-from langmem_tiers.recall.scoring import K1, Candidate, SearchFacts, Weights
 
 Terms = Mapping[str, float]
 

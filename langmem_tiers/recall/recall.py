@@ -36,10 +36,10 @@ from langmem_tiers.core.memory import (
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, embed_texts
-from langmem_tiers.recall import budget, ranking, scoring
+from langmem_tiers.recall import budget, matching, ranking
+from langmem_tiers.recall.matching import Candidate, read_candidates, to_recollection
 from langmem_tiers.recall.question import FACTS, MARKS, Question, read_question
 from langmem_tiers.recall.ranking import PROFILES, Floor, Profile, resolve_profile
-from langmem_tiers.recall.scoring import Candidate, read_candidates, to_recollection
 from langmem_tiers.store.filters import Condition, filter_params
 from langmem_tiers.store.flows import StoreFlows
 
@@ -199,8 +199,8 @@ class RecallResult(NamedTuple):
 class RecallConfig:
     """Settings that every recall of a caller shares."""
 
-    weights: scoring.Weights
-    words: scoring.WordVectors | None
+    weights: matching.Weights
+    words: matching.WordVectors | None
     """Vectors of single words; None where there are none."""
     types: MemoryTypes
     count_tokens: Callable[[str], int]
@@ -396,7 +396,7 @@ def _rank_matches(
 ) -> RecallResult:
     """Keep the candidates that match well enough, in order."""
     query, question = prepared.query, prepared.question
-    all_candidates, searched = scoring.read_candidates_and_facts(rows, distance)
+    all_candidates, searched = matching.read_candidates_and_facts(rows, distance)
     candidates, telling, among = [], [], 0
     for row in all_candidates:
         if row.key not in query.exclude:
@@ -408,8 +408,8 @@ def _rank_matches(
     ranks = query.pool if query.deduplicate or config.reranker or query.review else query.limit
     reorders = config.types.scored or query.floor or query.profile is not PROFILES["match"]
     most = query.pool if reorders else ranks
-    alike = scoring.word_similarities(candidates, question, searched, config.words)
-    weighed = scoring.score_candidates(
+    alike = matching.word_similarities(candidates, question, searched, config.words)
+    weighed = matching.score_candidates(
         candidates, question, searched, config.weights, alike, most=most
     )
     memories, alone = [], {}

@@ -26,6 +26,7 @@ from langmem_tiers.core.memory import Moment, Recollection, Recollections
 from langmem_tiers.core.texts import LINE_LENGTH, printable_line, shorten_line
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, off_loop, rows_of
+from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.recall.ranking import DEFAULT_FLOOR, PROFILES, Floor, Profile
 from langmem_tiers.recall.recall import (
     PreparedQuery,
@@ -36,7 +37,6 @@ from langmem_tiers.recall.recall import (
     prepare_query,
     rank_rows,
 )
-from langmem_tiers.recall.scoring import Candidate
 from langmem_tiers.store.flows import StoreFlows
 
 _log = logging.getLogger(__name__)

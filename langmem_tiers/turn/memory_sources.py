@@ -29,9 +29,9 @@ from langmem_tiers.core.texts import printable_line
 from langmem_tiers.core.tracing import trace_recall
 from langmem_tiers.core.values import replace_unstorable
 from langmem_tiers.postgres.flow import Flow, single, unit
+from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.recall.prompt_text import clean_label, layout_fields, short_label
 from langmem_tiers.recall.recall import QueryVectors, RecallQuery
-from langmem_tiers.recall.scoring import Candidate
 from langmem_tiers.turn.layout import CUT, EPISODES, Fragment, Section
 
 WEIGHT: Final = 0.5

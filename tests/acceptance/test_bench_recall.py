@@ -28,7 +28,7 @@ from benchmarks.recall_metrics import METRICS, Judge
 from benchmarks.recall_report import BM25, OURS, Results, report
 from benchmarks.recall_system import System
 from langmem_tiers import LocalEmbeddings
-from langmem_tiers.recall.scoring import read_weights, weights_for_model
+from langmem_tiers.recall.matching import read_weights, weights_for_model
 
 pytestmark = pytest.mark.slow
 

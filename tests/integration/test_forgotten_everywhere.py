@@ -18,7 +18,7 @@ from psycopg.sql import SQL, Composed, Identifier
 from langmem_tiers import At, Audit, BeforeTool, If, TieredStore, When
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.forget.text_places import PLACES
-from langmem_tiers.recall.scoring import Candidate
+from langmem_tiers.recall.matching import Candidate
 from langmem_tiers.remember.tombstones import load_hashes
 from tests.support.archives import execute
 from tests.support.carrying import rich

@@ -17,8 +17,8 @@ from langmem_tiers.cli.app import app
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.learning.outcome import Run
 from langmem_tiers.recall import ranking
+from langmem_tiers.recall.matching import weights_for_model
 from langmem_tiers.recall.replay import Replay
-from langmem_tiers.recall.scoring import weights_for_model
 from tests.support.archives import execute
 from tests.support.coordinating import PATIENT, beside, calling, coordinator
 from tests.support.opening import DIMS, Clock, FailingEmbeddings, Opener, text_index

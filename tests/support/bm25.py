@@ -10,7 +10,7 @@ from typing import NamedTuple
 from langmem_tiers import TieredStore
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres.flow import Flow, Query, Row
-from langmem_tiers.recall.scoring import read_candidates_and_facts
+from langmem_tiers.recall.matching import read_candidates_and_facts
 from tests.support.coordinating import recall_call
 
 K1, B, REACH = 1.2, 0.75, 2

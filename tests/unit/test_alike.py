@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from langmem_tiers import LocalEmbeddings
 from langmem_tiers.core.texts import distinct_words
+from langmem_tiers.recall.matching import SearchFacts, word_similarities
 from langmem_tiers.recall.question import read_question
-from langmem_tiers.recall.scoring import SearchFacts, word_similarities
 from tests.unit.test_evidence import candidate
 
 WORDS = LocalEmbeddings()

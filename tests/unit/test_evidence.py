@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.recall.question import Question, read_question
-from langmem_tiers.recall.ranking import HELPS, probability_memory_helps
-from langmem_tiers.recall.scoring import (
+from langmem_tiers.recall.matching import (
     FEATURES,
     Candidate,
     ScoredCandidate,
@@ -23,6 +21,8 @@ from langmem_tiers.recall.scoring import (
     score_candidates,
     weights_for_model,
 )
+from langmem_tiers.recall.question import Question, read_question
+from langmem_tiers.recall.ranking import HELPS, probability_memory_helps
 
 NOW = datetime(2023, 6, 14, 9, tzinfo=UTC)
 SCOPE = SearchFacts(memories=400, query_idf=10, known_idf=9, best_cosine=0.5)
