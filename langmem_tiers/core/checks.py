@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from functools import partial, wraps
 from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, Final, TypeAlias, TypeGuard, TypeVar, dataclass_transform
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import ConfigDict, PlainValidator, ValidationError, ValidationInfo
@@ -72,9 +72,14 @@ def check_key(key: object) -> str:
     return key
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[int | float]:
     """Tell whether a value is an int or a float; a bool is neither."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Tell whether a value is an int; a bool is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 ErrorClass: TypeAlias = type[InvalidInputError | ConfigurationError]
@@ -96,8 +101,8 @@ def checked_number(
     error: ErrorClass = InvalidInputError,
 ) -> float:
     """Check a number: in this range, and none of `but`; `use` describes the expected value."""
-    if is_number(value) and low <= value <= high and value not in but:  # type: ignore[operator]
-        return value  # type: ignore[return-value]
+    if is_number(value) and low <= value <= high and value not in but:
+        return value
     left_out = f" other than {' and '.join(map(str, but))}" if but else ""
     wanted = use or f"a number from {low} to {high:,}{left_out}"
     refused = error if is_number(value) else _wrong_kind(error)
@@ -108,10 +113,9 @@ def checked_whole(
     value: object, what: str, low: int, high: int, error: ErrorClass = InvalidInputError
 ) -> int:
     """Check a whole number in this range."""
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if is_whole and low <= value <= high:  # type: ignore[operator]
-        return value  # type: ignore[return-value]
-    refused = error if is_whole else _wrong_kind(error)
+    if is_whole(value) and low <= value <= high:
+        return value
+    refused = error if is_whole(value) else _wrong_kind(error)
     raise refused(f"{what} is a whole number from {low} to {high:,}, not {short(value)}")
 
 

@@ -103,7 +103,7 @@ def commit_writes(
 ) -> Flow[AppliedWrites]:
     """Commit checked puts and deletions, all or nothing.
 
-    What is quarantined and would replace a memory that is trusted more is left out.
+    A quarantined write that would replace a memory of higher trust is left out.
 
     Raises:
         InvalidInputError (tier_conflict): if `tier` is given and a key lives in another one.

@@ -43,7 +43,7 @@ HELD_FROM: Final = 0.3
 fit one harmless text in twenty is held by it."""
 _LONGEST: Final = 50_000
 """Characters that are looked at, in their plain form: of what is longer, the beginning and the end.
-What is longer from outside is held back, as nobody has read it."""
+The gate holds back a longer text from outside, as nobody has read it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ class _MemoryEventDetail(_EventDetail):
     sources: list[int] = []
     again: list[int] = []
     versions: dict[str, _Moment] | None = {}
-    """None if a promotion marked no source."""
+    """Their versions at a promotion; None if it marked no source."""
     handed: _Counters = _Counters()
     had: _Counters | None = None
     updated_at: _Moment | None = None
