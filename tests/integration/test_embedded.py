@@ -342,8 +342,16 @@ def test_a_forked_child_keeps_the_server_only_by_a_handle_of_its_own(
     assert not is_running(used)
 
 
-def left_behind() -> tuple[int, set[Path]]:
-    return len(list(Path("/dev/fd").iterdir())), set(Path(tempfile.gettempdir()).glob("langmem-*"))
+@pytest.fixture
+def own_temporary_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give a directory for temporary files in which no other process of the tests puts any."""
+    with tempfile.TemporaryDirectory(prefix="own-") as name:
+        monkeypatch.setattr(tempfile, "tempdir", name)
+        yield Path(name)
+
+
+def left_behind(directory: Path) -> tuple[int, set[Path]]:
+    return len(list(Path("/dev/fd").iterdir())), set(directory.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -355,19 +363,19 @@ def left_behind() -> tuple[int, set[Path]]:
     ids=["odd", "long"],
 )
 def test_any_path_works_keeps_its_data_and_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, own_temporary_directory: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    before = left_behind()
+    before = left_behind(own_temporary_directory)
     tmp_path.chmod(0o700)
     monkeypatch.chdir(tmp_path)
     relative = EmbeddedPostgres(name)  # to where the program stands now
     monkeypatch.chdir("/")
     with relative as server:
         ask(server.url, "CREATE TABLE kept AS SELECT 42 AS answer")
-        assert left_behind() != before
+        assert left_behind(own_temporary_directory) != before
     with EmbeddedPostgres(tmp_path / name) as server:
         assert ask(server.url, "SELECT answer FROM kept") == 42
-    assert left_behind() == before
+    assert left_behind(own_temporary_directory) == before
     assert tmp_path.stat().st_mode & 0o777 == 0o700  # nor is it opened to the account of root's
     plain = data_of(tmp_path / name).rename(tmp_path / "plain")  # a data directory, as it is
     with EmbeddedPostgres(plain) as server:
